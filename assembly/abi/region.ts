@@ -1,0 +1,68 @@
+import { REGION_BYTES, REGION_GUEST, REGION_LENGTH, REGION_LOCAL } from './layout';
+
+/** Guest addresses [guest, guest + length) lie at `local`. Written by the host, sorted, without overlap. */
+@unmanaged
+export class Region {
+  guest: u64;
+  length: u64;
+  local: u32;
+  /** Keeps the records aligned. */
+  reserved: u32;
+}
+
+if (
+  offsetof<Region>('guest') != REGION_GUEST ||
+  offsetof<Region>('length') != REGION_LENGTH ||
+  offsetof<Region>('local') != REGION_LOCAL ||
+  offsetof<Region>() != REGION_BYTES
+)
+  ERROR('abi/region.ts and abi/layout.ts disagree');
+
+/** The regions that a device may touch: an array of Region records in private memory. */
+@unmanaged
+export class RegionTable {
+  regions: usize;
+  count: u32;
+  /** Region of the last hit, tried first: buffers mostly come from one region. */
+  hit: u32;
+
+  set(regions: usize, count: u32): void {
+    this.regions = regions;
+    this.count = count;
+    this.hit = 0;
+  }
+
+  at(index: u32): Region {
+    assert(index < this.count);
+    return changetype<Region>(this.regions + <usize>index * REGION_BYTES);
+  }
+
+  /**
+   * Index of the region that holds guest address `guest`, or -1. The difference wraps below `region.guest`
+   * to a value above every length, because no region reaches past 2^64.
+   */
+  find(guest: u64): i32 {
+    if (this.count == 0) return -1;
+    const last = this.at(this.hit);
+    if (guest - last.guest < last.length) return <i32>this.hit;
+    for (let i: u32 = 0; i < this.count; i++) {
+      const region = this.at(i);
+      if (guest - region.guest < region.length) {
+        this.hit = i;
+        return <i32>i;
+      }
+    }
+    return -1;
+  }
+
+  /** Local address of [guest, guest + length) if it lies in one region, or 0 - 1. `length` is not 0. */
+  whole(guest: u64, length: u32): u64 {
+    const index = this.find(guest);
+    if (index < 0) return -1;
+    const region = this.at(index);
+    const offset = guest - region.guest;
+    // find() has shown offset < region.length, so the difference does not wrap.
+    if (<u64>length > region.length - offset) return -1;
+    return <u64>region.local + offset;
+  }
+}

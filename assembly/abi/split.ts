@@ -1,0 +1,146 @@
+// Accessors of the split ring's fields (virtio 1.4, 2.7), one each. Areas are local addresses that the
+// host has checked to be aligned and inside the memory.
+
+import {
+  AVAIL_FLAGS,
+  AVAIL_IDX,
+  AVAIL_RING,
+  DESC_ADDR,
+  DESC_BYTES,
+  DESC_LEN,
+  USED_ELEM_BYTES,
+  USED_ELEM_ID,
+  USED_ELEM_LEN,
+  USED_FLAGS,
+  USED_IDX,
+  USED_RING,
+} from './layout';
+import { acquire, publish } from '../order';
+
+// ---- Descriptor table: written by the driver only ----
+
+export function descriptor(table: usize, index: u32): usize {
+  return table + <usize>index * DESC_BYTES;
+}
+
+export function descAddr(desc: usize): u64 {
+  return load<u64>(desc, DESC_ADDR);
+}
+
+export function descAddrSet(desc: usize, addr: u64): void {
+  store<u64>(desc, addr, DESC_ADDR);
+}
+
+/** len, flags and next in one word, so that a device reads each of them exactly once. */
+export function descRest(desc: usize): u64 {
+  return load<u64>(desc, DESC_LEN);
+}
+
+export function descRestSet(desc: usize, rest: u64): void {
+  store<u64>(desc, rest, DESC_LEN);
+}
+
+export function packRest(len: u32, flags: u32, next: u32): u64 {
+  return <u64>len | ((<u64>flags) << 32) | ((<u64>next) << 48);
+}
+
+export function restLen(rest: u64): u32 {
+  return <u32>rest;
+}
+
+export function restFlags(rest: u64): u32 {
+  return <u32>(rest >> 32) & 0xffff;
+}
+
+export function restNext(rest: u64): u32 {
+  return <u32>(rest >> 48);
+}
+
+// ---- Available ring: written by the driver only ----
+
+export function availFlags(avail: usize): u16 {
+  return acquire(avail + AVAIL_FLAGS);
+}
+
+export function availFlagsSet(avail: usize, flags: u16): void {
+  publish(avail + AVAIL_FLAGS, flags);
+}
+
+export function availIdx(avail: usize): u16 {
+  return acquire(avail + AVAIL_IDX);
+}
+
+/** Everything stored to the descriptors and the ring before is visible to whoever sees this index. */
+export function availIdxSet(avail: usize, idx: u16): void {
+  publish(avail + AVAIL_IDX, idx);
+}
+
+export function availRing(avail: usize, slot: u32): u32 {
+  return load<u16>(avail + ((<usize>slot) << 1), AVAIL_RING);
+}
+
+export function availRingSet(avail: usize, slot: u32, head: u32): void {
+  store<u16>(avail + ((<usize>slot) << 1), <u16>head, AVAIL_RING);
+}
+
+/** used_event lies behind the ring. */
+export function usedEvent(avail: usize, size: u32): u16 {
+  return acquire(avail + AVAIL_RING + ((<usize>size) << 1));
+}
+
+export function usedEventSet(avail: usize, size: u32, event: u16): void {
+  publish(avail + AVAIL_RING + ((<usize>size) << 1), event);
+}
+
+// ---- Used ring: written by the device only ----
+
+export function usedFlags(used: usize): u16 {
+  return acquire(used + USED_FLAGS);
+}
+
+export function usedFlagsSet(used: usize, flags: u16): void {
+  publish(used + USED_FLAGS, flags);
+}
+
+export function usedIdx(used: usize): u16 {
+  return acquire(used + USED_IDX);
+}
+
+/** The used entries and the bytes written to the buffers before are visible to whoever sees this index. */
+export function usedIdxSet(used: usize, idx: u16): void {
+  publish(used + USED_IDX, idx);
+}
+
+export function usedElem(used: usize, slot: u32): usize {
+  return used + USED_RING + <usize>slot * USED_ELEM_BYTES;
+}
+
+export function usedElemId(elem: usize): u32 {
+  return load<u32>(elem, USED_ELEM_ID);
+}
+
+export function usedElemLen(elem: usize): u32 {
+  return load<u32>(elem, USED_ELEM_LEN);
+}
+
+export function usedElemSet(elem: usize, id: u32, len: u32): void {
+  store<u32>(elem, id, USED_ELEM_ID);
+  store<u32>(elem, len, USED_ELEM_LEN);
+}
+
+/** avail_event lies behind the ring. */
+export function availEvent(used: usize, size: u32): u16 {
+  return acquire(usedElem(used, size));
+}
+
+export function availEventSet(used: usize, size: u32, event: u16): void {
+  publish(usedElem(used, size), event);
+}
+
+/**
+ * True if moving an index from `before` to `after` passed `event` (2.7.7, 2.7.10): the entry with index
+ * `event` was written. All three wrap at 65536.
+ */
+export function passed(event: u16, after: u16, before: u16): bool {
+  return <u16>(after - event - 1) < <u16>(after - before);
+}
