@@ -2,9 +2,8 @@
 // its arena; results are described in src/engine/engine.ts.
 
 import { Granules } from './mm/granules';
-import { SplitDevice } from './split/device';
+import { Head, SplitDevice } from './split/device';
 import { Buffer, SplitDriver } from './split/driver';
-import { Head } from './split/device';
 
 // ---- Bytes of the blocks that the host has to provide ----
 

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 
 const root = new URL('..', import.meta.url);
 const require = createRequire(import.meta.url);
-const asc = require.resolve('assemblyscript/bin/asc');
+const asc = require.resolve('assemblyscript/bin/asc.js');
 
 function compile(target) {
   return new Promise((resolve, reject) => {
@@ -29,7 +29,8 @@ function compile(target) {
 /** Turns the compiler's declaration of the exports into an interface. */
 function exportsInterface(declaration) {
   const functions = [...declaration.matchAll(/^ {2}export function (\w+)(\(.*\): \w+);$/gm)];
-  if (functions.length === 0) throw new Error('build/vring.d.ts declares no functions: has its format changed?');
+  if (functions.length === 0)
+    throw new Error('build/vring.d.ts declares no functions: has its format changed?');
   return functions.map(([, name, signature]) => `  ${name}${signature};`).join('\n');
 }
 

@@ -53,7 +53,10 @@ const FAULTS: Record<number, readonly [ErrorCode, Describe]> = {
     (a, b) => `avail.ring names head ${a}, which is still in flight (${b} elements in flight)`,
   ],
   [L.FAULT_NEXT_RANGE]: ['EPROTO', (a, b) => `next is ${a}, its table has ${b} descriptors`],
-  [L.FAULT_CHAIN_LOOP]: ['ELOOP', (a, b) => `the chain of head ${a} loops: more than ${b} descriptors visited`],
+  [L.FAULT_CHAIN_LOOP]: [
+    'ELOOP',
+    (a, b) => `the chain of head ${a} loops: more than ${b} descriptors visited`,
+  ],
   [L.FAULT_CHAIN_LONG]: [
     'E2BIG',
     (a, b) => `the chain of head ${a} has more descriptors than the queue size ${b}`,
@@ -76,7 +79,10 @@ const FAULTS: Record<number, readonly [ErrorCode, Describe]> = {
     'EPROTO',
     (a, b) => `indirect table at ${hex(b)} has length ${a}: not a positive multiple of ${L.DESC_BYTES}`,
   ],
-  [L.FAULT_TABLE_RANGE]: ['EFAULT', (a, b) => `indirect table at ${hex(a)}, length ${b}, is not in one region`],
+  [L.FAULT_TABLE_RANGE]: [
+    'EFAULT',
+    (a, b) => `indirect table at ${hex(a)}, length ${b}, is not in one region`,
+  ],
   [L.FAULT_CHAIN_BYTES]: ['E2BIG', (a, b) => `the chain of head ${a} has ${b} bytes, more than 2^32`],
   [L.FAULT_USED_IDX]: ['EPROTO', (a, b) => `used.idx ${a} is ahead of ${b} by more than what is in flight`],
   [L.FAULT_USED_ID_RANGE]: ['EPROTO', (a, b) => `used id ${a}, the queue has ${b} descriptors`],

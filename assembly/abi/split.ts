@@ -1,6 +1,7 @@
 // Accessors of the split ring's fields (virtio 1.4, 2.7), one each. Areas are local addresses that the
 // host has checked to be aligned and inside the memory.
 
+import { acquire, publish } from '../order';
 import {
   AVAIL_FLAGS,
   AVAIL_IDX,
@@ -15,7 +16,6 @@ import {
   USED_IDX,
   USED_RING,
 } from './layout';
-import { acquire, publish } from '../order';
 
 // ---- Descriptor table: written by the driver only ----
 

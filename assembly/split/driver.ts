@@ -1,11 +1,11 @@
 // Driver side of a split virtqueue (virtio 1.4, 2.7).
 
 import {
+  AVAIL_F_NO_INTERRUPT,
   DESC_BYTES,
   DESC_F_INDIRECT,
   DESC_F_NEXT,
   DESC_F_WRITE,
-  AVAIL_F_NO_INTERRUPT,
   EVENT_FAR,
   FAULT_NONE,
   FAULT_USED_ID,
@@ -167,6 +167,7 @@ export class SplitDriver extends Queue {
         table = this.granules.alloc(count);
         if (table == 0) this.tableFailed++;
       }
+      let total: u64 = 0;
       let writable: u64 = 0;
       let tail = head;
       let next: u32;
@@ -176,7 +177,7 @@ export class SplitDriver extends Queue {
           const desc = descriptor(table, i);
           descAddrSet(desc, segmentAddress(record));
           descRestSet(desc, linked(rest, i + 1));
-          bytes += restLen(rest);
+          total += restLen(rest);
           writable += writableLen(rest);
           record += SEGMENT_BYTES;
         }
@@ -201,12 +202,13 @@ export class SplitDriver extends Queue {
           next = this.getNext(next);
           descAddrSet(desc, segmentAddress(record));
           descRestSet(desc, linked(rest, next));
-          bytes += restLen(rest);
+          total += restLen(rest);
           writable += writableLen(rest);
           record += SEGMENT_BYTES;
         }
         free -= count;
       }
+      bytes += total - writable;
       const buffer = this.buffer(head);
       buffer.token = token(tokens, added);
       buffer.writable = <u32>min<u64>(writable, 0xffff_ffff);
@@ -384,10 +386,10 @@ export class SplitDriver extends Queue {
 
 /** A segment record's word made a descriptor's: `next` in place of the count, 0 without NEXT. */
 function linked(rest: u64, next: u32): u64 {
-  const more = rest & (<u64>DESC_F_NEXT << 32);
-  return (rest & 0xffff_ffff_ffff) | (more ? <u64>next << 48 : 0);
+  const more = rest & ((<u64>DESC_F_NEXT) << 32);
+  return (rest & 0xffff_ffff_ffff) | (more ? (<u64>next) << 48 : 0);
 }
 
 function writableLen(rest: u64): u64 {
-  return rest & (<u64>DESC_F_WRITE << 32) ? restLen(rest) : 0;
+  return rest & ((<u64>DESC_F_WRITE) << 32) ? restLen(rest) : 0;
 }

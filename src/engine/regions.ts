@@ -45,7 +45,10 @@ export class Regions {
     let index = 0;
     for (const region of regions) {
       if (typeof region !== 'object' || region === null)
-        throw new VringError('EINVAL', `regions[${index}] must be {guest, length, local}, got ${String(region)}`);
+        throw new VringError(
+          'EINVAL',
+          `regions[${index}] must be {guest, length, local}, got ${String(region)}`,
+        );
       const guest = exact(region.guest, `regions[${index}].guest`);
       const length = exact(region.length, `regions[${index}].length`);
       const local = Number(exact(region.local, `regions[${index}].local`));

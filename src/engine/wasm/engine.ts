@@ -1,0 +1,23 @@
+import type { Arena, LinearMemory } from '../../memory.js';
+import type { DeviceRing, DeviceRingConfig, DriverRing, DriverRingConfig, Engine } from '../engine.js';
+import type { WasmExports } from './module.js';
+import { WasmSplitDevice, WasmSplitDriver } from './split.js';
+
+/** The WebAssembly engine on one memory. Its control blocks lie in the arena. */
+export class WasmEngine implements Engine {
+  readonly name = 'wasm';
+
+  constructor(
+    private readonly wasm: WasmExports,
+    private readonly memory: LinearMemory,
+    private readonly arena: Arena,
+  ) {}
+
+  driverRing(config: DriverRingConfig): DriverRing {
+    return new WasmSplitDriver(this.wasm, this.memory, this.arena, config);
+  }
+
+  deviceRing(config: DeviceRingConfig): DeviceRing {
+    return new WasmSplitDevice(this.wasm, this.memory, this.arena, config);
+  }
+}

@@ -1,0 +1,2 @@
+export { type LoadOptions, loadEngine } from './load.js';
+export * from './public.js';

@@ -1,0 +1,335 @@
+import * as L from '../../assembly/abi/layout.js';
+import type { DriverRing, Engine, LocalAreas } from '../engine/engine.js';
+import { VringError } from '../errors.js';
+import type { Arena, LinearMemory } from '../memory.js';
+import { Burst } from './burst.js';
+import { integer, show } from './check.js';
+import { Completions } from './completions.js';
+import {
+  type Areas,
+  checkAreas,
+  checkOptions,
+  Queue,
+  type QueueOptions,
+  type Segment,
+  splitAreas,
+} from './queue.js';
+
+/** How buffers of more than one segment are laid out when INDIRECT_DESC is negotiated. */
+export interface IndirectOptions {
+  /** `always`: through a table (default). `never`: as a chain of direct descriptors. */
+  policy?: 'always' | 'never';
+  /**
+   * Memory for the tables: bytes to take from the arena (default 256 per descriptor, at most 1 MiB), or a
+   * range of the engine's memory that the device can reach. Where it is exhausted, buffers go direct.
+   */
+  memory?: number | { address: number; length: number };
+}
+
+export interface DriverQueueOptions extends QueueOptions {
+  /** Called by `kick` when the device is to be notified. */
+  notify?: (queue: DriverQueue) => void;
+  indirect?: IndirectOptions;
+  /** Where the ring lies in the engine's memory; taken from the arena if absent. It is cleared. */
+  areas?: Areas;
+  /** A used length above the writable length breaks the queue; otherwise it is clamped and counted. */
+  strict?: boolean;
+}
+
+/** A buffer that came back. */
+export interface Completion {
+  token: number;
+  /** Bytes that the device wrote. */
+  length: number;
+}
+
+const TABLE_BYTES_PER_DESCRIPTOR = 256;
+const TABLE_BYTES_MAX = 1 << 20;
+const SCRATCH_SEGMENTS = 64;
+
+/**
+ * Driver side of a virtqueue: makes buffers available and gets them back.
+ *
+ * The ring is shared with a device that is not trusted: what it writes is checked, and a violation breaks
+ * the queue (`broken`, `fault`) until `reset()`.
+ */
+export class DriverQueue extends Queue<DriverRing> {
+  /** Where the parts of the ring lie; what a device queue or a transport is told. */
+  readonly areas: Readonly<LocalAreas>;
+  private readonly blocks: number[];
+  private readonly notify: ((queue: DriverQueue) => void) | undefined;
+  private scratch: Burst;
+  private readonly single: Completions;
+
+  /** Use `engine.driverQueue`. @internal */
+  constructor(engine: Engine, memory: LinearMemory, arena: Arena, options: DriverQueueOptions) {
+    const { size, eventIdx, indirect } = checkOptions(options);
+    const { notify, strict } = options;
+    if (notify !== undefined && typeof notify !== 'function')
+      throw new VringError('EINVAL', `notify must be a function, got ${show(notify)}`);
+    const blocks: number[] = [];
+    const take = (bytes: number, align: number) => {
+      const address = arena.alloc(bytes, align);
+      blocks.push(address);
+      return address;
+    };
+    try {
+      const locate = (address: number | bigint, bytes: number) =>
+        Number(address) + bytes <= memory.buffer.byteLength ? Number(address) : undefined;
+      const layout = splitAreas(size);
+      const areas = checkAreas(
+        options.areas ?? {
+          descriptor: take(layout.descriptor.bytes, layout.descriptor.align),
+          driver: take(layout.driver.bytes, layout.driver.align),
+          device: take(layout.device.bytes, layout.device.align),
+        },
+        size,
+        locate,
+      );
+      const policy = options.indirect?.policy ?? 'always';
+      if (policy !== 'always' && policy !== 'never')
+        throw new VringError('EINVAL', `indirect.policy must be 'always' or 'never', got ${show(policy)}`);
+      const useTables = indirect && policy === 'always';
+      const tables = useTables
+        ? tableMemory(options.indirect?.memory, size, take, locate)
+        : { address: 0, length: 0 };
+      const core = engine.driverRing({
+        size,
+        areas,
+        eventIdx,
+        indirect: useTables,
+        strict: strict ?? false,
+        tables,
+      });
+      super(core, memory, arena, 'driver', size);
+      this.areas = areas;
+      this.notify = notify;
+      this.scratch = new Burst(memory, arena, 1, Math.min(size, SCRATCH_SEGMENTS));
+      this.single = new Completions(memory, arena, 1);
+      this.blocks = blocks;
+    } catch (error) {
+      for (const address of blocks) arena.free(address);
+      throw error;
+    }
+  }
+
+  /** Free descriptors. */
+  get numFree(): number {
+    return this.core.numFree;
+  }
+
+  /** Buffers that are with the device. */
+  get inFlight(): number {
+    return this.core.inFlight;
+  }
+
+  /** Bytes of indirect tables that are with the device. */
+  get tableBytes(): number {
+    return this.core.tableBytes;
+  }
+
+  /**
+   * Makes one buffer available (virtio 1.4, 2.7.13). The device may use it from now on; `kick` tells it.
+   * @param out device-readable segments, `in` device-writable ones; at least one in all
+   * @param token comes back with the completion: 0 … 2^32-1
+   * @returns false if there are not enough free descriptors; nothing was changed then
+   * @throws VringError EINVAL for bad arguments or more segments than the queue has descriptors; the fault's
+   *   code when the queue is broken
+   */
+  add(out: readonly Segment[], in_: readonly Segment[], token: number): boolean {
+    const burst = this.fillScratch(out, in_, token);
+    return this.addPending(burst, 1) === 1;
+  }
+
+  private fillScratch(out: readonly Segment[], in_: readonly Segment[], token: number): Burst {
+    if (!Array.isArray(out) || !Array.isArray(in_))
+      this.fail(
+        'EINVAL',
+        `out and in must be arrays of {address, length}, got ${show(out)} and ${show(in_)}`,
+      );
+    const count = out.length + in_.length;
+    if (count > this.size)
+      this.fail('EINVAL', `a buffer of ${count} segments does not fit a queue of ${this.size} descriptors`);
+    if (count > this.scratch.segments) {
+      const larger = new Burst(this.memory, this.arena, 1, Math.min(this.size, count * 2));
+      this.scratch.free();
+      this.scratch = larger;
+    }
+    const burst = this.scratch;
+    burst.clear();
+    try {
+      for (let i = 0; i < out.length; i++) burst.out(out[i].address, out[i].length);
+      for (let i = 0; i < in_.length; i++) burst.in(in_[i].address, in_[i].length);
+      burst.end(token);
+    } catch (error) {
+      // Also what a segment that is no object throws: a TypeError of the property access.
+      if (error instanceof VringError) this.fail(error.code, error.message.slice(error.code.length + 2));
+      this.fail('EINVAL', `a segment must be {address, length}: ${String(error)}`);
+    }
+    return burst;
+  }
+
+  private addPending(burst: Burst, pending: number): number {
+    const added = this.core.addBurst(burst.segmentsAddress, burst.tokensAddress, pending);
+    if (added > 0) burst.shift(added);
+    else if (added < 0) this.failAdd(added, burst);
+    return added;
+  }
+
+  private failAdd(result: number, burst: Burst): never {
+    if (result === L.RESULT_TOO_LONG)
+      this.fail(
+        'EINVAL',
+        `a buffer of ${burst.firstCount} segments does not fit a queue of ${this.size} descriptors`,
+      );
+    this.failBroken();
+  }
+
+  /**
+   * Makes the buffers of a burst available; the device sees them all at once.
+   * @returns how many; those for which there were not enough free descriptors stay in the burst
+   * @throws VringError EINVAL if the first buffer has more segments than the queue has descriptors (drop it
+   *   with `burst.clear()`); the fault's code when the queue is broken
+   */
+  addBurst(burst: Burst): number {
+    if (burst?.memory !== this.memory) this.sameMemory(burst, 'burst');
+    const { pending } = burst;
+    return pending === 0 ? 0 : this.addPending(burst, pending);
+  }
+
+  /** Room for buffers to be added in one go. @param segments in all; four for each buffer if absent */
+  createBurst(buffers: number, segments = buffers * 4): Burst {
+    return new Burst(this.memory, this.arena, buffers, segments);
+  }
+
+  /** Room for completions to be got in one go. */
+  createCompletions(capacity: number): Completions {
+    return new Completions(this.memory, this.arena, capacity);
+  }
+
+  /** Tells the device, if it wants to know, that buffers were added. @returns whether it did (2.7.13.4) */
+  kick(): boolean {
+    if (!this.kickPrepare()) return false;
+    this.notify?.(this);
+    return true;
+  }
+
+  /** Decides whether the device is to be notified of what was added since the last call, and says so only. */
+  kickPrepare(): boolean {
+    return this.core.kickPrepare() === 1;
+  }
+
+  /**
+   * Takes one buffer back.
+   * @returns undefined if there is none
+   * @throws VringError the fault's code when the device broke the rules of the ring
+   */
+  getBuf(): Completion | undefined {
+    const { single } = this;
+    const got = this.core.getBurst(single.address, 1);
+    if (got < 0) this.failBroken();
+    single.count = got;
+    return got === 0 ? undefined : { token: single.token(0), length: single.length(0) };
+  }
+
+  /**
+   * Takes back as many buffers as there are and `completions` holds.
+   * @returns how many; if fewer than it holds, an interrupt will come for the next one
+   */
+  getBurst(completions: Completions): number {
+    if (completions?.memory !== this.memory) this.sameMemory(completions, 'completions');
+    const got = this.core.getBurst(completions.address, completions.capacity);
+    if (got < 0) this.failBroken();
+    completions.count = got;
+    return got;
+  }
+
+  /** Whether `getBuf` has something to look at. */
+  moreUsed(): boolean {
+    return this.core.moreUsed() === 1;
+  }
+
+  /** Asks the device for no more interrupts (2.7.7). A hint: they may still come. */
+  disableCallbacks(): void {
+    this.core.disableCallbacks();
+  }
+
+  /** Asks for an interrupt at the next used buffer. @returns false if one is there already: get it first */
+  enableCallbacks(): boolean {
+    return this.core.poll(this.core.enableCallbacksPrepare()) === 0;
+  }
+
+  /** First half of `enableCallbacks`. @returns a value for `poll` */
+  enableCallbacksPrepare(): number {
+    return this.core.enableCallbacksPrepare();
+  }
+
+  /** Whether something was used since `enableCallbacksPrepare` returned `opaque`. */
+  poll(opaque: number): boolean {
+    return this.core.poll(integer(opaque, 'opaque', 0, 65535)) === 1;
+  }
+
+  /**
+   * Asks for an interrupt when three quarters of the outstanding buffers are used.
+   * @returns false if that many are used already
+   */
+  enableCallbacksDelayed(): boolean {
+    return this.core.enableCallbacksDelayed() === 1;
+  }
+
+  /**
+   * Takes back a buffer that the device did not return. Only when the queue is not live (virtio 1.4, 3.3.1):
+   * after the device was reset. @returns its token, or undefined when none is left
+   */
+  detachUnused(): number | undefined {
+    const { single } = this;
+    if (this.core.detachUnused(single.address) !== 1) return undefined;
+    single.count = 1;
+    return single.token(0);
+  }
+
+  /**
+   * Makes the queue as new: ring cleared, no fault, nothing in flight. Only when the queue is not live.
+   * @returns the tokens of the buffers that were in flight
+   */
+  reset(): number[] {
+    const tokens: number[] = [];
+    for (let token = this.detachUnused(); token !== undefined; token = this.detachUnused())
+      tokens.push(token);
+    this.core.reset();
+    return tokens;
+  }
+
+  /** Gives everything back to the arena. The queue must not be used afterwards. */
+  release(): void {
+    this.core.release();
+    this.scratch.free();
+    this.single.free();
+    for (const address of this.blocks.splice(0)) this.arena.free(address);
+  }
+}
+
+function tableMemory(
+  memory: IndirectOptions['memory'],
+  size: number,
+  take: (bytes: number, align: number) => number,
+  locate: (address: number, bytes: number) => number | undefined,
+): { address: number; length: number } {
+  if (typeof memory === 'object' && memory !== null) {
+    const address = integer(memory.address, 'indirect.memory.address', 0, 2 ** 32 - 1);
+    const length = integer(memory.length, 'indirect.memory.length', 0, 2 ** 32);
+    if (address % L.DESC_BYTES !== 0)
+      throw new VringError(
+        'EINVAL',
+        `indirect.memory.address must be a multiple of ${L.DESC_BYTES}, got ${address}`,
+      );
+    if (locate(address, length) === undefined)
+      throw new VringError('EFAULT', `indirect.memory: ${length} bytes at ${address} are outside the memory`);
+    return { address, length };
+  }
+  const bytes =
+    memory === undefined
+      ? Math.min(size * TABLE_BYTES_PER_DESCRIPTOR, TABLE_BYTES_MAX)
+      : integer(memory, 'indirect.memory', 0, 2 ** 32);
+  return { address: bytes === 0 ? 0 : take(bytes, L.DESC_BYTES), length: bytes };
+}
