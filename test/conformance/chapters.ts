@@ -1,0 +1,6 @@
+import { initialization } from './initialization.js';
+import { split } from './split.js';
+import type { Chapter } from './statement.js';
+
+/** The ledger, in the order of docs/conformance.md. */
+export const chapters: readonly Chapter[] = [initialization, split];
