@@ -1,0 +1,24 @@
+/**
+ * Order of memory accesses between the two sides of a ring. The only file that knows whether the memory is
+ * shared between threads.
+ *
+ * In a shared memory both functions are sequentially consistent atomics: everything written before a
+ * `publish` is seen by whoever `acquire`s the published value, and a `publish` followed by an `acquire` of
+ * another word is never reordered. The second is what the specification's barrier between "update idx" and
+ * "check for suppression" (2.7.13) asks for, so no separate fence exists: it would order nothing more.
+ * In an unshared memory both sides run on one thread and plain accesses do.
+ *
+ * Every word that both sides look at to decide whether somebody sleeps (idx, flags, used_event,
+ * avail_event) goes through here; descriptors and ring entries are plain, ordered by idx.
+ */
+
+/** Stores a 16-bit ring word, after everything that was stored before. */
+export function publish(shared: boolean, u16: Uint16Array, index: number, value: number): void {
+  if (shared) Atomics.store(u16, index, value);
+  else u16[index] = value;
+}
+
+/** Loads a 16-bit ring word, before everything that is loaded after, and after every `publish` before. */
+export function acquire(shared: boolean, u16: Uint16Array, index: number): number {
+  return shared ? Atomics.load(u16, index) : u16[index];
+}

@@ -1,0 +1,661 @@
+import {
+  AVAIL_F_NO_INTERRUPT,
+  AVAILABLE_BUDGET,
+  COUNT_ADDED,
+  COUNT_BYTES_IN,
+  COUNT_BYTES_OUT,
+  COUNT_COMPLETED,
+  COUNT_INDIRECT,
+  COUNT_NOTIFIED,
+  COUNT_SUPPRESSED,
+  DESC_BYTES,
+  DESC_F_INDIRECT,
+  DESC_F_NEXT,
+  DESC_F_WRITE,
+  ELEMENT_BYTES,
+  EVENT_FAR,
+  FAULT_AVAIL_IDX,
+  FAULT_CHAIN_BYTES,
+  FAULT_CHAIN_LONG,
+  FAULT_CHAIN_LOOP,
+  FAULT_HEAD_IN_FLIGHT,
+  FAULT_HEAD_RANGE,
+  FAULT_INDIRECT_NESTED,
+  FAULT_INDIRECT_NEXT,
+  FAULT_INDIRECT_REFUSED,
+  FAULT_NEXT_RANGE,
+  FAULT_NONE,
+  FAULT_SEGMENT_ORDER,
+  FAULT_SEGMENT_RANGE,
+  FAULT_TABLE_LENGTH,
+  FAULT_TABLE_RANGE,
+  PIECES_MAX,
+  RESULT_BROKEN,
+  RESULT_NO_ROOM,
+  RESULT_NOT_IN_FLIGHT,
+  RESULT_SLOT,
+  RESULT_WRITTEN,
+  USED_F_NO_NOTIFY,
+} from '../../../../assembly/abi/layout.js';
+import type { LinearMemory } from '../../../memory.js';
+import type { DeviceRing, DeviceRingConfig } from '../../engine.js';
+import type { Regions } from '../../regions.js';
+import { availFlags, availIdx, availRing, usedEvent } from '../abi/avail.js';
+import {
+  desc,
+  descAddrHigh,
+  descAddrLow,
+  descFlagsNext,
+  descLen,
+  flagsOf,
+  nextOf,
+  unalignedWord,
+} from '../abi/desc.js';
+import { EVENT_WINDOW_MAX, needEvent } from '../abi/event.js';
+import { availEvent, usedElem, usedFlags, usedIdx, usedRing } from '../abi/used.js';
+import {
+  AT_FIT,
+  AT_HIGH,
+  AT_LENGTH,
+  AT_LOCAL,
+  AT_LOW,
+  Translation,
+  WINDOW_HIGH,
+  WINDOW_LENGTH,
+  WINDOW_LOCAL,
+  WINDOW_LOW,
+} from '../mm/translation.js';
+import { acquire, publish } from '../order.js';
+import { BaseRing } from '../ring.js';
+
+// What the device knows of the chain whose head is descriptor h: words h * 2 + … of `heads`. On the
+// JavaScript heap, so a driver can make the device believe nothing about what is in flight.
+/** 0, or IN_FLIGHT or FILLED with the position (bits 0-15) at which it was popped. */
+const STATE = 0;
+/** Device-writable bytes, saturated at 2^32-1. */
+const WRITABLE = 1;
+const HEAD_SHIFT = 1;
+
+const IN_FLIGHT = 0x10000;
+/** Has a used entry that is not published yet. */
+const FILLED = 0x20000;
+
+// `walk` without pieces, and what it returns if it was stopped by a limit of `availableBytes`.
+const NO_PIECES = -1;
+const STOPPED = 0;
+
+const CHAIN_BYTES_MAX = 0x100000000;
+
+const u64 = (low: number, high: number): bigint => (BigInt(high) << 32n) | BigInt(low);
+
+/** Device side of a split virtqueue (virtio 1.4, 2.7). Works in place on the driver's memory. */
+export class SplitDevice extends BaseRing implements DeviceRing {
+  inFlight = 0;
+  availableIn = 0;
+  availableOut = 0;
+
+  private readonly size: number;
+  private readonly eventIdx: boolean;
+  private readonly indirect: boolean;
+
+  // Where the ring's fields are: word indices, 32 or 16 bits wide.
+  private readonly descTable: number; // u32
+  private readonly availFlags: number; // u16
+  private readonly availIdx: number; // u16
+  private readonly availRing: number; // u16
+  private readonly usedEvent: number; // u16
+  private readonly usedFlags: number; // u16
+  private readonly usedIdx: number; // u16
+  private readonly usedRing: number; // u32
+  private readonly availEvent: number; // u16
+
+  private readonly translation: Translation;
+  private readonly heads: Uint32Array;
+  /** Head popped at each of the last `size` positions; slot = position modulo size. */
+  private readonly popped: Uint16Array;
+  /** Per slot of the used ring: id plus 1 of the entry filled but not published, 0: none; and its length. */
+  private readonly filledId: Uint16Array;
+  private readonly filledLength: Uint32Array;
+  private filled = 0;
+
+  /** avail.idx up to which chains have been popped. */
+  private position = 0;
+  /** used.idx as published. */
+  private used = 0;
+  /** Buffers pushed since the last `shouldInterrupt`, saturated at EVENT_WINDOW_MAX. */
+  private unsignalled = 0;
+  private notifications = true;
+
+  // What `walk` found in the last chain.
+  private chainOut = 0;
+  private chainIn = 0;
+  private chainIndirect = false;
+  private chainReadable = 0;
+  private chainWritable = 0;
+  // Why `walk` refused the last chain: it becomes the ring's fault only if the chain is first in line.
+  private suspect = FAULT_NONE;
+  private suspectA = 0n;
+  private suspectB = 0n;
+  // Limits of `availableBytes`.
+  private maxIn = 0;
+  private maxOut = 0;
+  private budget = 0;
+
+  constructor(memory: LinearMemory, config: DeviceRingConfig) {
+    super(memory);
+    const { size, areas } = config;
+    this.size = size;
+    this.eventIdx = config.eventIdx;
+    this.indirect = config.indirect;
+    this.descTable = areas.descriptor >>> 2;
+    this.availFlags = availFlags(areas.driver);
+    this.availIdx = availIdx(areas.driver);
+    this.availRing = availRing(areas.driver);
+    this.usedEvent = usedEvent(areas.driver, size);
+    this.usedFlags = usedFlags(areas.device);
+    this.usedIdx = usedIdx(areas.device);
+    this.usedRing = usedRing(areas.device);
+    this.availEvent = availEvent(areas.device, size);
+    this.translation = new Translation(config.regions);
+    this.heads = new Uint32Array(size << HEAD_SHIFT);
+    this.popped = new Uint16Array(size);
+    this.filledId = new Uint16Array(size);
+    this.filledLength = new Uint32Array(size);
+  }
+
+  setRegions(regions: Regions): void {
+    this.memory.fresh();
+    this.translation.set(regions);
+  }
+
+  reset(): void {
+    this.heads.fill(0);
+    this.filledId.fill(0);
+    this.filled = 0;
+    this.inFlight = 0;
+    this.position = 0;
+    this.used = 0;
+    this.unsignalled = 0;
+    this.notifications = true;
+    this.availableIn = 0;
+    this.availableOut = 0;
+    this.mend();
+  }
+
+  // ---- Taking available buffers (2.7.6) ----
+
+  popBurst(elements: number, pieces: number, pieceCapacity: number, max: number): number {
+    if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
+    const { memory, heads, popped, size, descTable, availRing, shared } = this;
+    const { window } = this.translation;
+    memory.fresh();
+    const { u16, u32 } = memory;
+    const mask = size - 1;
+    const capacity = Math.min(pieceCapacity, PIECES_MAX);
+    const piece = pieces >>> 2;
+    let windowHigh = window[WINDOW_HIGH];
+    let windowLow = window[WINDOW_LOW];
+    let windowLength = window[WINDOW_LENGTH];
+    let windowLocal = window[WINDOW_LOCAL];
+    let { position } = this;
+    let element = elements >>> 2;
+    let first = 0;
+    let bytesOut = 0;
+    let indirect = 0;
+    let taken = 0;
+    let result = 0;
+    while (result === 0 && taken < max) {
+      const idx = acquire(shared, u16, this.availIdx);
+      const ready = (idx - position) & 0xffff;
+      if (ready === 0) break;
+      if (ready > size) {
+        if (taken === 0) return this.broke(FAULT_AVAIL_IDX, BigInt(idx), BigInt(position));
+        break;
+      }
+      const from = taken;
+      const end = taken + Math.min(ready, max - taken);
+      while (taken < end) {
+        const head = u16[availRing + (position & mask)];
+        if (head >= size) {
+          result = this.suspected(FAULT_HEAD_RANGE, BigInt(head), BigInt(size));
+          break;
+        }
+        const h = head << HEAD_SHIFT;
+        if (heads[h + STATE] !== 0) {
+          result = this.suspected(FAULT_HEAD_IN_FLIGHT, BigInt(head), BigInt(this.inFlight + taken));
+          break;
+        }
+        // The usual chain, one direct descriptor in the window, is done here. `walk` does the others and
+        // reads them all over: of what was read here it believes nothing.
+        const d = desc(descTable, head);
+        const flags = flagsOf(descFlagsNext(u32, d));
+        const length = descLen(u32, d);
+        const offset = (descAddrLow(u32, d) - windowLow) >>> 0;
+        if (
+          (flags & (DESC_F_NEXT | DESC_F_INDIRECT)) === 0 &&
+          descAddrHigh(u32, d) === windowHigh &&
+          offset < windowLength &&
+          // A length of 0 becomes the largest number and fails, as it should: it is placed otherwise.
+          (length - 1) >>> 0 < windowLength - offset &&
+          first < capacity
+        ) {
+          const p = piece + (first << 1);
+          u32[p] = windowLocal + offset;
+          u32[p + 1] = length;
+          u32[element] = head;
+          u32[element + 1] = first;
+          if ((flags & DESC_F_WRITE) !== 0) {
+            u32[element + 2] = 0x10000;
+            heads[h + WRITABLE] = length;
+          } else {
+            u32[element + 2] = 1;
+            heads[h + WRITABLE] = 0;
+            bytesOut += length;
+          }
+          first++;
+        } else {
+          const placed = this.walk(head, piece + (first << 1), capacity - first);
+          if (placed < 0) {
+            result = placed;
+            break;
+          }
+          u32[element] = head;
+          u32[element + 1] = first;
+          u32[element + 2] = this.chainOut | (this.chainIn << 16);
+          heads[h + WRITABLE] = Math.min(this.chainWritable, 0xffffffff);
+          bytesOut += this.chainReadable;
+          if (this.chainIndirect) indirect++;
+          first += placed;
+          windowHigh = window[WINDOW_HIGH];
+          windowLow = window[WINDOW_LOW];
+          windowLength = window[WINDOW_LENGTH];
+          windowLocal = window[WINDOW_LOCAL];
+        }
+        u32[element + 3] = 0;
+        heads[h + STATE] = IN_FLIGHT | position;
+        popped[position & mask] = head;
+        position = (position + 1) & 0xffff;
+        element += ELEMENT_BYTES >>> 2;
+        taken++;
+      }
+      // Without EVENT_IDX the flag says enough: a driver that adds more will notify.
+      if (taken === from || !this.eventIdx || !this.notifications) break;
+      // Published before avail.idx is acquired again: what comes after that look causes a notification.
+      publish(shared, u16, this.availEvent, position);
+    }
+    if (taken === 0) return result === RESULT_BROKEN ? this.convict() : result;
+    this.position = position;
+    this.inFlight += taken;
+    this.counts[COUNT_ADDED] += taken;
+    this.counts[COUNT_BYTES_OUT] += bytesOut;
+    this.counts[COUNT_INDIRECT] += indirect;
+    return taken;
+  }
+
+  /**
+   * Follows the chain of `head` and writes its pieces, at most `room` of them, from word `piece` on. Returns
+   * how many there are and leaves the sums in `chain…`; RESULT_NO_ROOM; or RESULT_BROKEN with the reason in
+   * `suspect`. With NO_PIECES it writes none and goes on until the limits of `availableBytes` (STOPPED).
+   *
+   * Every word of a descriptor is loaded once. The loop ends: each turn either visits one more descriptor
+   * of the current table, of which there may be as many as the table has, or enters a table, once.
+   */
+  private walk(head: number, piece: number, room: number): number {
+    const { translation, size } = this;
+    const { u8, u32 } = this.memory;
+    const { at, window } = translation;
+    const measuring = piece === NO_PIECES;
+    let windowHigh = window[WINDOW_HIGH];
+    let windowLow = window[WINDOW_LOW];
+    let windowLength = window[WINDOW_LENGTH];
+    let windowLocal = window[WINDOW_LOCAL];
+    let table = this.descTable; // word index, or byte address of a table that is not aligned
+    let aligned = true;
+    let entries = size;
+    let inTable = false;
+    let index = head;
+    let visited = 0; // of this table
+    let total = 0; // of all tables
+    let readable = 0;
+    let writable = 0;
+    let pieces = 0;
+    let out = 0;
+    let writing = false; // a device-writable descriptor was seen
+    let result = STOPPED;
+    for (;;) {
+      if (measuring) {
+        this.chainReadable = readable;
+        this.chainWritable = writable;
+        if (this.availableIn + writable >= this.maxIn && this.availableOut + readable >= this.maxOut) break;
+        if (this.budget === 0) break;
+        this.budget--;
+      }
+      let low: number;
+      let high: number;
+      let length: number;
+      let flagsNext: number;
+      if (aligned) {
+        const d = desc(table, index);
+        low = descAddrLow(u32, d);
+        high = descAddrHigh(u32, d);
+        length = descLen(u32, d);
+        flagsNext = descFlagsNext(u32, d);
+      } else {
+        const d = table + index * DESC_BYTES;
+        low = unalignedWord(u8, d);
+        high = unalignedWord(u8, d + 4);
+        length = unalignedWord(u8, d + 8);
+        flagsNext = unalignedWord(u8, d + 12);
+      }
+      const flags = flagsOf(flagsNext);
+
+      if ((flags & DESC_F_INDIRECT) !== 0) {
+        if (!this.indirect) return this.suspected(FAULT_INDIRECT_REFUSED, BigInt(index), BigInt(flags));
+        if (inTable) return this.suspected(FAULT_INDIRECT_NESTED, BigInt(index), BigInt(flags));
+        if ((flags & DESC_F_NEXT) !== 0)
+          return this.suspected(FAULT_INDIRECT_NEXT, BigInt(index), BigInt(flags));
+        if (length === 0 || (length & (DESC_BYTES - 1)) !== 0)
+          return this.suspected(FAULT_TABLE_LENGTH, BigInt(length), u64(low, high));
+        at[AT_LOW] = low;
+        at[AT_HIGH] = high;
+        at[AT_LENGTH] = length;
+        if (!translation.find() || at[AT_FIT] !== length)
+          return this.suspected(FAULT_TABLE_RANGE, u64(low, high), BigInt(length));
+        // Takes part in a loop of the queue's own table only if the driver changes it under our eyes.
+        if (visited === entries) return this.suspected(FAULT_CHAIN_LOOP, BigInt(head), BigInt(entries));
+        const local = at[AT_LOCAL];
+        aligned = (local & 3) === 0;
+        table = aligned ? local >>> 2 : local;
+        entries = length / DESC_BYTES;
+        inTable = true;
+        index = 0;
+        visited = 0;
+        // The window moved to the table. The buffers are where they were, so the local copy stays.
+        continue;
+      }
+
+      if (visited === entries) return this.suspected(FAULT_CHAIN_LOOP, BigInt(head), BigInt(entries));
+      visited++;
+      if (total === size) return this.suspected(FAULT_CHAIN_LONG, BigInt(head), BigInt(size));
+      total++;
+
+      const write = (flags & DESC_F_WRITE) !== 0;
+      if (writing && !write) return this.suspected(FAULT_SEGMENT_ORDER, u64(low, high), BigInt(length));
+      writing = write;
+
+      const offset = (low - windowLow) >>> 0;
+      if (high === windowHigh && offset < windowLength && (length - 1) >>> 0 < windowLength - offset) {
+        if (!measuring) {
+          if (pieces === room) return RESULT_NO_ROOM;
+          u32[piece] = windowLocal + offset;
+          u32[piece + 1] = length;
+          piece += 2;
+        }
+        pieces++;
+      } else if (length === 0) {
+        if (!measuring) {
+          if (pieces === room) return RESULT_NO_ROOM;
+          u32[piece] = 0;
+          u32[piece + 1] = 0;
+          piece += 2;
+        }
+        pieces++;
+      } else {
+        at[AT_LOW] = low;
+        at[AT_HIGH] = high;
+        at[AT_LENGTH] = length;
+        // Ends: each region found takes at least one byte off AT_LENGTH and lies behind the one before.
+        do {
+          if (!translation.find()) return this.suspected(FAULT_SEGMENT_RANGE, u64(low, high), BigInt(length));
+          if (!measuring) {
+            if (pieces === room) return RESULT_NO_ROOM;
+            u32[piece] = at[AT_LOCAL];
+            u32[piece + 1] = at[AT_FIT];
+            piece += 2;
+          }
+          pieces++;
+          if (!translation.advance() && at[AT_LENGTH] !== 0)
+            return this.suspected(FAULT_SEGMENT_RANGE, u64(low, high), BigInt(length));
+        } while (at[AT_LENGTH] !== 0);
+        windowHigh = window[WINDOW_HIGH];
+        windowLow = window[WINDOW_LOW];
+        windowLength = window[WINDOW_LENGTH];
+        windowLocal = window[WINDOW_LOCAL];
+      }
+
+      if (write) {
+        writable += length;
+      } else {
+        readable += length;
+        out = pieces;
+      }
+      if (readable + writable > CHAIN_BYTES_MAX)
+        return this.suspected(FAULT_CHAIN_BYTES, BigInt(head), BigInt(readable + writable));
+
+      if ((flags & DESC_F_NEXT) === 0) {
+        result = pieces;
+        break;
+      }
+      index = nextOf(flagsNext);
+      if (index >= entries) return this.suspected(FAULT_NEXT_RANGE, BigInt(index), BigInt(entries));
+    }
+    this.chainOut = out;
+    this.chainIn = pieces - out;
+    this.chainIndirect = inTable;
+    this.chainReadable = readable;
+    this.chainWritable = writable;
+    // Later chains look where this one's last buffer was, not where its table was.
+    window[WINDOW_HIGH] = windowHigh;
+    window[WINDOW_LOW] = windowLow;
+    window[WINDOW_LENGTH] = windowLength;
+    window[WINDOW_LOCAL] = windowLocal;
+    return result;
+  }
+
+  /** Notes why a chain is bad. Nothing more may come of it: see `convict`. */
+  private suspected(kind: number, a: bigint, b: bigint): number {
+    this.suspect = kind;
+    this.suspectA = a;
+    this.suspectB = b;
+    return RESULT_BROKEN;
+  }
+
+  /** Breaks the ring for what was noted last: the bad chain is first in line. */
+  private convict(): number {
+    return this.broke(this.suspect, this.suspectA, this.suspectB);
+  }
+
+  availableBytes(maxIn: number, maxOut: number): number {
+    this.availableIn = 0;
+    this.availableOut = 0;
+    if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
+    this.memory.fresh();
+    const { u16 } = this.memory;
+    const { size, position, heads } = this;
+    const idx = acquire(this.shared, u16, this.availIdx);
+    const ready = (idx - position) & 0xffff;
+    if (ready > size) return this.broke(FAULT_AVAIL_IDX, BigInt(idx), BigInt(position));
+    this.maxIn = maxIn;
+    this.maxOut = maxOut;
+    this.budget = AVAILABLE_BUDGET;
+    let stopped = maxIn <= 0 && maxOut <= 0;
+    for (let i = 0; i < ready && !stopped; i++) {
+      const head = u16[this.availRing + ((position + i) & (size - 1))];
+      let found: number;
+      if (head >= size) found = this.suspected(FAULT_HEAD_RANGE, BigInt(head), BigInt(size));
+      else if (heads[(head << HEAD_SHIFT) + STATE] !== 0)
+        found = this.suspected(FAULT_HEAD_IN_FLIGHT, BigInt(head), BigInt(this.inFlight));
+      else found = this.walk(head, NO_PIECES, 0);
+      if (found < 0) {
+        // A bad chain will never be popped: what it promised does not count.
+        if (i === 0) return this.convict();
+        return 0;
+      }
+      this.availableIn += this.chainWritable;
+      this.availableOut += this.chainReadable;
+      stopped = found === STOPPED;
+    }
+    return 0;
+  }
+
+  // ---- Putting chains back ----
+
+  lastPopped(): number {
+    const position = (this.position - 1) & 0xffff;
+    const head = this.popped[position & (this.size - 1)];
+    // The state names the position: the head may be in flight for another one.
+    return this.heads[(head << HEAD_SHIFT) + STATE] === (IN_FLIGHT | position) ? head : RESULT_NOT_IN_FLIGHT;
+  }
+
+  rewind(n: number): number {
+    // At most size elements are in flight, so every position looked at is still in `popped`.
+    if (!(n >= 0 && n <= this.inFlight)) return 0;
+    const { heads, popped } = this;
+    const mask = this.size - 1;
+    for (let i = 1; i <= n; i++) {
+      const position = (this.position - i) & 0xffff;
+      if (heads[(popped[position & mask] << HEAD_SHIFT) + STATE] !== (IN_FLIGHT | position)) return 0;
+    }
+    for (let i = 1; i <= n; i++) heads[(popped[(this.position - i) & mask] << HEAD_SHIFT) + STATE] = 0;
+    this.position = (this.position - n) & 0xffff;
+    this.inFlight -= n;
+    return 1;
+  }
+
+  detach(id: number): number {
+    if (!this.has(id)) return RESULT_NOT_IN_FLIGHT;
+    this.heads[(id << HEAD_SHIFT) + STATE] = 0;
+    this.inFlight--;
+    return 0;
+  }
+
+  writable(id: number): number {
+    return this.has(id) ? this.heads[(id << HEAD_SHIFT) + WRITABLE] : RESULT_NOT_IN_FLIGHT;
+  }
+
+  private has(id: number): boolean {
+    return id >= 0 && id < this.size && (this.heads[(id << HEAD_SHIFT) + STATE] & IN_FLIGHT) !== 0;
+  }
+
+  // ---- Returning used buffers (2.7.8) ----
+
+  pushBurst(elements: number, n: number): number {
+    if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
+    if (this.filled !== 0) return RESULT_SLOT;
+    const { memory, heads, size, usedRing } = this;
+    memory.fresh();
+    const { u32 } = memory;
+    const mask = size - 1;
+    let { used } = this;
+    let element = elements >>> 2;
+    let bytesIn = 0;
+    let i = 0;
+    // Ends after `size` turns at the latest: an id that was pushed is not in flight any more.
+    while (i < n) {
+      const id = u32[element];
+      const written = u32[element + 3];
+      if (id >= size) break;
+      const h = id << HEAD_SHIFT;
+      if ((heads[h + STATE] & IN_FLIGHT) === 0 || written > heads[h + WRITABLE]) break;
+      heads[h + STATE] = 0;
+      const e = usedElem(usedRing, used & mask);
+      u32[e] = id;
+      u32[e + 1] = written;
+      bytesIn += written;
+      used++;
+      element += ELEMENT_BYTES >>> 2;
+      i++;
+    }
+    if (i !== 0) this.publishUsed(i, bytesIn);
+    return i;
+  }
+
+  fill(id: number, written: number, offset: number): number {
+    if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
+    if (!this.has(id)) return RESULT_NOT_IN_FLIGHT;
+    const { size, heads } = this;
+    const h = id << HEAD_SHIFT;
+    if (!(written >= 0 && written <= heads[h + WRITABLE])) return RESULT_WRITTEN;
+    if (!(offset >= 0 && offset < size)) return RESULT_SLOT;
+    const slot = (this.used + offset) & (size - 1);
+    if (this.filledId[slot] !== 0) return RESULT_SLOT;
+    this.memory.fresh();
+    const { u32 } = this.memory;
+    const e = usedElem(this.usedRing, slot);
+    u32[e] = id;
+    u32[e + 1] = written;
+    heads[h + STATE] ^= IN_FLIGHT | FILLED;
+    this.filledId[slot] = id + 1;
+    this.filledLength[slot] = written;
+    this.filled++;
+    return 0;
+  }
+
+  flush(n: number): number {
+    if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
+    if (!(n >= 0 && n <= this.filled)) return RESULT_SLOT;
+    const { filledId, used } = this;
+    const mask = this.size - 1;
+    for (let i = 0; i < n; i++) if (filledId[(used + i) & mask] === 0) return RESULT_SLOT;
+    if (n === 0) return 0;
+    let bytesIn = 0;
+    for (let i = 0; i < n; i++) {
+      const slot = (used + i) & mask;
+      this.heads[((filledId[slot] - 1) << HEAD_SHIFT) + STATE] = 0;
+      bytesIn += this.filledLength[slot];
+      filledId[slot] = 0;
+    }
+    this.filled -= n;
+    this.memory.fresh();
+    this.publishUsed(n, bytesIn);
+    return 0;
+  }
+
+  /** Exposes the next `n` used entries, which have been written. */
+  private publishUsed(n: number, bytesIn: number): void {
+    const used = (this.used + n) & 0xffff;
+    this.used = used;
+    this.inFlight -= n;
+    const unsignalled = this.unsignalled + n;
+    this.unsignalled = Math.min(unsignalled, EVENT_WINDOW_MAX);
+    this.counts[COUNT_COMPLETED] += n;
+    this.counts[COUNT_BYTES_IN] += bytesIn;
+    // The driver sees the entries, and what was written to the buffers, before the index (2.7.8.2).
+    publish(this.shared, this.memory.u16, this.usedIdx, used);
+  }
+
+  // ---- Notifications, both ways (2.7.7, 2.7.10) ----
+
+  shouldInterrupt(): number {
+    const { unsignalled } = this;
+    if (unsignalled === 0) return 0;
+    this.memory.fresh();
+    const { u16 } = this.memory;
+    this.unsignalled = 0;
+    // used.idx was published before, and these words are acquired after: either the driver's last look at
+    // used.idx saw the new entries, or this look sees what the driver asked for.
+    const wanted = this.eventIdx
+      ? needEvent(acquire(this.shared, u16, this.usedEvent), this.used, unsignalled)
+      : (acquire(this.shared, u16, this.availFlags) & AVAIL_F_NO_INTERRUPT) === 0;
+    this.counts[wanted ? COUNT_NOTIFIED : COUNT_SUPPRESSED]++;
+    return wanted ? 1 : 0;
+  }
+
+  enableNotifications(): number {
+    this.memory.fresh();
+    const { u16 } = this.memory;
+    this.notifications = true;
+    if (this.eventIdx) publish(this.shared, u16, this.availEvent, this.position);
+    else publish(this.shared, u16, this.usedFlags, 0);
+    // Looked at after the store: what this look does not see yet causes a notification.
+    return acquire(this.shared, u16, this.availIdx) === this.position ? 1 : 0;
+  }
+
+  disableNotifications(): void {
+    this.memory.fresh();
+    const { u16 } = this.memory;
+    this.notifications = false;
+    if (this.eventIdx) publish(this.shared, u16, this.availEvent, (this.position + EVENT_FAR) & 0xffff);
+    else publish(this.shared, u16, this.usedFlags, USED_F_NO_NOTIFY);
+  }
+}
