@@ -3,7 +3,7 @@ import * as L from '../../assembly/abi/layout.js';
 import { Regions } from '../../src/engine/regions.js';
 import { TypeScriptEngine } from '../../src/engine/typescript/engine.js';
 import { describeFault, type Fault } from '../../src/errors.js';
-import { LinearMemory, type LinearMemory as Memory } from '../../src/memory.js';
+import { LinearMemory } from '../../src/memory.js';
 
 // Where things are in a memory with room for the largest ring. Guest addresses are local ones unless a test
 // says otherwise.
