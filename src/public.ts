@@ -4,7 +4,7 @@ export { type ErrorCode, type Fault, VringError } from './errors.js';
 export { Feature } from './features.js';
 export type { Host, MemoryOptions } from './host.js';
 export type { MemoryLike } from './memory.js';
-export type { Burst } from './queue/burst.js';
+export { Burst } from './queue/burst.js';
 export type { Completions } from './queue/completions.js';
 export type { DeviceQueue, DeviceQueueOptions, Element, Piece } from './queue/device-queue.js';
 export type { Completion, DriverQueue, DriverQueueOptions, IndirectOptions } from './queue/driver-queue.js';
