@@ -12,7 +12,8 @@ import {
   DESC_F_INDIRECT,
   DESC_F_NEXT,
   DESC_F_WRITE,
-  ELEMENT_BYTES,
+  DESC_FLAGS,
+  DESC_LEN,
   EVENT_FAR,
   FAULT_AVAIL_IDX,
   FAULT_CHAIN_BYTES,
@@ -42,6 +43,7 @@ import type { DeviceRing, DeviceRingConfig } from '../../engine.js';
 import type { Regions } from '../../regions.js';
 import { availFlags, availIdx, availRing, usedEvent } from '../abi/avail.js';
 import {
+  DESC_SHIFT,
   desc,
   descAddrHigh,
   descAddrLow,
@@ -68,13 +70,29 @@ import {
 import { acquire, publish } from '../order.js';
 import { BaseRing } from '../ring.js';
 
-// What the device knows of the chain whose head is descriptor h: words h * 2 + … of `heads`. On the
-// JavaScript heap, so a driver can make the device believe nothing about what is in flight.
-/** 0, or IN_FLIGHT or FILLED with the position (bits 0-15) at which it was popped. */
+// Constants that are imported are looked up in their module each time; those of this module are compiled in.
+const SIMPLE = DESC_F_NEXT | DESC_F_INDIRECT; // flags that the usual descriptor lacks
+const WRITE = DESC_F_WRITE;
+const LEN = DESC_LEN >>> 2;
+const FLAGS = DESC_FLAGS >>> 2;
+const SHIFT = DESC_SHIFT;
+
+/**
+ * What a word index is masked with: no 32-bit word of a memory has a larger one. So it changes nothing, but
+ * the compiler sees that nothing added to such an index overflows.
+ */
+const WORD = 0x3fffffff;
+const HALF_WORD = 0x7fffffff;
+
+// What the device keeps per descriptor h, words h * 4 + … of `heads`. On the JavaScript heap, so a driver
+// can make the device believe nothing about what is in flight.
+const HEAD_SHIFT = 2;
+/** Of the chain with head h: 0, or IN_FLIGHT or FILLED with the position (bits 0-15) where it was popped. */
 const STATE = 0;
-/** Device-writable bytes, saturated at 2^32-1. */
+/** Of the chain with head h: device-writable bytes, saturated at 2^32-1. */
 const WRITABLE = 1;
-const HEAD_SHIFT = 1;
+/** Head popped at the last position that is h modulo the queue size. */
+const POPPED = 2;
 
 const IN_FLIGHT = 0x10000;
 /** Has a used entry that is not published yet. */
@@ -90,32 +108,32 @@ const u64 = (low: number, high: number): bigint => (BigInt(high) << 32n) | BigIn
 
 /** Device side of a split virtqueue (virtio 1.4, 2.7). Works in place on the driver's memory. */
 export class SplitDevice extends BaseRing implements DeviceRing {
+  // Numbers start as small integers and objects never start as undefined: V8 then knows the kind of each
+  // field and checks nothing on the hot path.
   inFlight = 0;
   availableIn = 0;
   availableOut = 0;
 
-  private readonly size: number;
-  private readonly eventIdx: boolean;
-  private readonly indirect: boolean;
+  private readonly size: number = 0;
+  private readonly eventIdx: boolean = false;
+  private readonly indirect: boolean = false;
 
   // Where the ring's fields are: word indices, 32 or 16 bits wide.
-  private readonly descTable: number; // u32
-  private readonly availFlags: number; // u16
-  private readonly availIdx: number; // u16
-  private readonly availRing: number; // u16
-  private readonly usedEvent: number; // u16
-  private readonly usedFlags: number; // u16
-  private readonly usedIdx: number; // u16
-  private readonly usedRing: number; // u32
-  private readonly availEvent: number; // u16
+  private readonly descTable: number = 0; // u32
+  private readonly availFlags: number = 0; // u16
+  private readonly availIdx: number = 0; // u16
+  private readonly availRing: number = 0; // u16
+  private readonly usedEvent: number = 0; // u16
+  private readonly usedFlags: number = 0; // u16
+  private readonly usedIdx: number = 0; // u16
+  private readonly usedRing: number = 0; // u32
+  private readonly availEvent: number = 0; // u16
 
-  private readonly translation: Translation;
-  private readonly heads: Uint32Array;
-  /** Head popped at each of the last `size` positions; slot = position modulo size. */
-  private readonly popped: Uint16Array;
+  declare private readonly translation: Translation;
+  declare private readonly heads: Uint32Array;
   /** Per slot of the used ring: id plus 1 of the entry filled but not published, 0: none; and its length. */
-  private readonly filledId: Uint16Array;
-  private readonly filledLength: Uint32Array;
+  declare private readonly filledId: Uint16Array;
+  declare private readonly filledLength: Uint32Array;
   private filled = 0;
 
   /** avail.idx up to which chains have been popped. */
@@ -158,7 +176,6 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     this.availEvent = availEvent(areas.device, size);
     this.translation = new Translation(config.regions);
     this.heads = new Uint32Array(size << HEAD_SHIFT);
-    this.popped = new Uint16Array(size);
     this.filledId = new Uint16Array(size);
     this.filledLength = new Uint32Array(size);
   }
@@ -186,35 +203,76 @@ export class SplitDevice extends BaseRing implements DeviceRing {
 
   popBurst(elements: number, pieces: number, pieceCapacity: number, max: number): number {
     if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
-    const { memory, heads, popped, size, descTable, availRing, shared } = this;
-    const { window } = this.translation;
+    const { memory, heads, size, descTable, availRing, shared } = this;
     memory.fresh();
     const { u16, u32 } = memory;
     const mask = size - 1;
-    const capacity = Math.min(pieceCapacity, PIECES_MAX);
+    const start = this.position;
+    const element = elements >>> 2;
     const piece = pieces >>> 2;
-    let windowHigh = window[WINDOW_HIGH];
-    let windowLow = window[WINDOW_LOW];
-    let windowLength = window[WINDOW_LENGTH];
-    let windowLocal = window[WINDOW_LOCAL];
-    let { position } = this;
-    let element = elements >>> 2;
+    const capacity = Math.min(pieceCapacity, PIECES_MAX);
     let first = 0;
     let bytesOut = 0;
-    let indirect = 0;
     let taken = 0;
     let result = 0;
     while (result === 0 && taken < max) {
       const idx = acquire(shared, u16, this.availIdx);
-      const ready = (idx - position) & 0xffff;
+      const ready = (idx - start - taken) & 0xffff;
       if (ready === 0) break;
       if (ready > size) {
-        if (taken === 0) return this.broke(FAULT_AVAIL_IDX, BigInt(idx), BigInt(position));
+        if (taken === 0) return this.broke(FAULT_AVAIL_IDX, BigInt(idx), BigInt(start));
         break;
       }
-      const from = taken;
-      const end = taken + Math.min(ready, max - taken);
-      while (taken < end) {
+      const end = Math.min(max, taken + ready);
+      for (;;) {
+        // The usual chains, one direct descriptor in the window, as many as come in a row and have room:
+        // without a call, so that nothing is loaded anew. Anything else is left alone.
+        const { window } = this.translation;
+        const windowHigh = window[WINDOW_HIGH];
+        const windowLow = window[WINDOW_LOW];
+        const windowLength = window[WINDOW_LENGTH];
+        const windowLocal = window[WINDOW_LOCAL];
+        const ahead = first - taken;
+        const usual = Math.min(end, capacity - ahead);
+        for (; taken < usual; taken++) {
+          const position = (start + taken) & 0xffff;
+          const head = u16[(availRing + (position & mask)) & HALF_WORD];
+          if (head >= size) break;
+          const h = head << HEAD_SHIFT;
+          if (heads[h + STATE] !== 0) break;
+          const d = (descTable + (head << SHIFT)) & WORD;
+          const flags = u32[d + FLAGS];
+          const length = u32[d + LEN];
+          const offset = (u32[d] - windowLow) >>> 0;
+          // A length of 0 becomes the largest number and fails, as it should: it is placed otherwise.
+          if (
+            (flags & SIMPLE) !== 0 ||
+            u32[d + 1] !== windowHigh ||
+            offset >= windowLength ||
+            (length - 1) >>> 0 >= (windowLength - offset) >>> 0
+          )
+            break;
+          const p = (piece + ((ahead + taken) << 1)) & WORD;
+          u32[p] = windowLocal + offset;
+          u32[p + 1] = length;
+          const e = (element + (taken << 2)) & WORD;
+          u32[e] = head;
+          u32[e + 1] = ahead + taken;
+          // All ones or all zeros, which spares a branch that nobody can foretell.
+          const write = (flags & WRITE) >>> 1;
+          const writable = (0 - write) | 0;
+          u32[e + 2] = 1 << (write << 4);
+          u32[e + 3] = 0;
+          bytesOut += (length & ~writable) >>> 0;
+          heads[h + STATE] = IN_FLIGHT | position;
+          heads[h + WRITABLE] = length & writable;
+          heads[((position & mask) << HEAD_SHIFT) + POPPED] = head;
+        }
+        first = ahead + taken;
+        if (taken === end) break;
+
+        // Loads everything of that chain again and believes nothing of what was loaded before.
+        const position = (start + taken) & 0xffff;
         const head = u16[availRing + (position & mask)];
         if (head >= size) {
           result = this.suspected(FAULT_HEAD_RANGE, BigInt(head), BigInt(size));
@@ -225,70 +283,34 @@ export class SplitDevice extends BaseRing implements DeviceRing {
           result = this.suspected(FAULT_HEAD_IN_FLIGHT, BigInt(head), BigInt(this.inFlight + taken));
           break;
         }
-        // The usual chain, one direct descriptor in the window, is done here. `walk` does the others and
-        // reads them all over: of what was read here it believes nothing.
-        const d = desc(descTable, head);
-        const flags = flagsOf(descFlagsNext(u32, d));
-        const length = descLen(u32, d);
-        const offset = (descAddrLow(u32, d) - windowLow) >>> 0;
-        if (
-          (flags & (DESC_F_NEXT | DESC_F_INDIRECT)) === 0 &&
-          descAddrHigh(u32, d) === windowHigh &&
-          offset < windowLength &&
-          // A length of 0 becomes the largest number and fails, as it should: it is placed otherwise.
-          (length - 1) >>> 0 < windowLength - offset &&
-          first < capacity
-        ) {
-          const p = piece + (first << 1);
-          u32[p] = windowLocal + offset;
-          u32[p + 1] = length;
-          u32[element] = head;
-          u32[element + 1] = first;
-          if ((flags & DESC_F_WRITE) !== 0) {
-            u32[element + 2] = 0x10000;
-            heads[h + WRITABLE] = length;
-          } else {
-            u32[element + 2] = 1;
-            heads[h + WRITABLE] = 0;
-            bytesOut += length;
-          }
-          first++;
-        } else {
-          const placed = this.walk(head, piece + (first << 1), capacity - first);
-          if (placed < 0) {
-            result = placed;
-            break;
-          }
-          u32[element] = head;
-          u32[element + 1] = first;
-          u32[element + 2] = this.chainOut | (this.chainIn << 16);
-          heads[h + WRITABLE] = Math.min(this.chainWritable, 0xffffffff);
-          bytesOut += this.chainReadable;
-          if (this.chainIndirect) indirect++;
-          first += placed;
-          windowHigh = window[WINDOW_HIGH];
-          windowLow = window[WINDOW_LOW];
-          windowLength = window[WINDOW_LENGTH];
-          windowLocal = window[WINDOW_LOCAL];
+        const placed = this.walk(head, piece + (first << 1), capacity - first);
+        if (placed < 0) {
+          result = placed;
+          break;
         }
-        u32[element + 3] = 0;
+        const e = element + (taken << 2);
+        u32[e] = head;
+        u32[e + 1] = first;
+        u32[e + 2] = this.chainOut | (this.chainIn << 16);
+        u32[e + 3] = 0;
+        bytesOut += this.chainReadable;
         heads[h + STATE] = IN_FLIGHT | position;
-        popped[position & mask] = head;
-        position = (position + 1) & 0xffff;
-        element += ELEMENT_BYTES >>> 2;
+        heads[h + WRITABLE] = Math.min(this.chainWritable, 0xffffffff);
+        heads[((position & mask) << HEAD_SHIFT) + POPPED] = head;
+        if (this.chainIndirect) this.counts[COUNT_INDIRECT]++;
+        first += placed;
         taken++;
       }
       // Without EVENT_IDX the flag says enough: a driver that adds more will notify.
-      if (taken === from || !this.eventIdx || !this.notifications) break;
+      if (!this.eventIdx || !this.notifications) break;
       // Published before avail.idx is acquired again: what comes after that look causes a notification.
-      publish(shared, u16, this.availEvent, position);
+      if (taken !== 0) publish(shared, u16, this.availEvent, (start + taken) & 0xffff);
     }
     if (taken === 0) return result === RESULT_BROKEN ? this.convict() : result;
-    this.position = position;
+    this.position = (start + taken) & 0xffff;
     this.inFlight += taken;
     this.counts[COUNT_ADDED] += taken;
     this.counts[COUNT_BYTES_OUT] += bytesOut;
-    this.counts[COUNT_INDIRECT] += indirect;
     return taken;
   }
 
@@ -502,24 +524,27 @@ export class SplitDevice extends BaseRing implements DeviceRing {
 
   lastPopped(): number {
     const position = (this.position - 1) & 0xffff;
-    const head = this.popped[position & (this.size - 1)];
-    // The state names the position: the head may be in flight for another one.
-    return this.heads[(head << HEAD_SHIFT) + STATE] === (IN_FLIGHT | position) ? head : RESULT_NOT_IN_FLIGHT;
+    return this.poppedAt(position);
   }
 
   rewind(n: number): number {
-    // At most size elements are in flight, so every position looked at is still in `popped`.
+    // At most size elements are in flight, so no position looked at has been popped over.
     if (!(n >= 0 && n <= this.inFlight)) return 0;
-    const { heads, popped } = this;
-    const mask = this.size - 1;
+    for (let i = 1; i <= n; i++) if (this.poppedAt((this.position - i) & 0xffff) < 0) return 0;
     for (let i = 1; i <= n; i++) {
-      const position = (this.position - i) & 0xffff;
-      if (heads[(popped[position & mask] << HEAD_SHIFT) + STATE] !== (IN_FLIGHT | position)) return 0;
+      const head = this.poppedAt((this.position - i) & 0xffff);
+      this.heads[(head << HEAD_SHIFT) + STATE] = 0;
     }
-    for (let i = 1; i <= n; i++) heads[(popped[(this.position - i) & mask] << HEAD_SHIFT) + STATE] = 0;
     this.position = (this.position - n) & 0xffff;
     this.inFlight -= n;
     return 1;
+  }
+
+  /** Head of the element popped at `position`, if it is still in flight, or RESULT_NOT_IN_FLIGHT. */
+  private poppedAt(position: number): number {
+    const head = this.heads[((position & (this.size - 1)) << HEAD_SHIFT) + POPPED];
+    // The state names the position: the head may have come back and be in flight from a later one.
+    return this.heads[(head << HEAD_SHIFT) + STATE] === (IN_FLIGHT | position) ? head : RESULT_NOT_IN_FLIGHT;
   }
 
   detach(id: number): number {
@@ -546,25 +571,23 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     memory.fresh();
     const { u32 } = memory;
     const mask = size - 1;
-    let { used } = this;
-    let element = elements >>> 2;
+    const { used } = this;
+    const element = elements >>> 2;
     let bytesIn = 0;
     let i = 0;
     // Ends after `size` turns at the latest: an id that was pushed is not in flight any more.
-    while (i < n) {
-      const id = u32[element];
-      const written = u32[element + 3];
+    for (; i < n; i++) {
+      const e = (element + (i << 2)) & WORD;
+      const id = u32[e];
+      const written = u32[e + 3];
       if (id >= size) break;
       const h = id << HEAD_SHIFT;
       if ((heads[h + STATE] & IN_FLIGHT) === 0 || written > heads[h + WRITABLE]) break;
       heads[h + STATE] = 0;
-      const e = usedElem(usedRing, used & mask);
-      u32[e] = id;
-      u32[e + 1] = written;
+      const u = (usedRing + (((used + i) & mask) << 1)) & WORD;
+      u32[u] = id;
+      u32[u + 1] = written;
       bytesIn += written;
-      used++;
-      element += ELEMENT_BYTES >>> 2;
-      i++;
     }
     if (i !== 0) this.publishUsed(i, bytesIn);
     return i;

@@ -1,6 +1,5 @@
 import {
   AVAIL_F_NO_INTERRUPT,
-  COMPLETION_BYTES,
   COUNT_ADDED,
   COUNT_BYTES_IN,
   COUNT_BYTES_OUT,
@@ -14,6 +13,8 @@ import {
   DESC_BYTES,
   DESC_F_INDIRECT,
   DESC_F_WRITE,
+  DESC_FLAGS,
+  DESC_LEN,
   EVENT_FAR,
   FAULT_NONE,
   FAULT_USED_ID,
@@ -27,53 +28,72 @@ import {
 import type { LinearMemory } from '../../../memory.js';
 import type { DriverRing, DriverRingConfig } from '../../engine.js';
 import { availBytes, availFlags, availIdx, availRing, usedEvent } from '../abi/avail.js';
-import { chained, DESC_WORDS, desc } from '../abi/desc.js';
+import { chained, DESC_SHIFT, DESC_WORDS, desc } from '../abi/desc.js';
 import { EVENT_WINDOW_MAX, needEvent } from '../abi/event.js';
 import { availEvent, usedBytes, usedElem, usedFlags, usedIdx, usedRing } from '../abi/used.js';
 import { Granules } from '../mm/granules.js';
 import { acquire, publish } from '../order.js';
 import { BaseRing } from '../ring.js';
 
+// Constants that are imported are looked up in their module each time; those of this module are compiled in.
+const WRITE = DESC_F_WRITE;
+const LEN = DESC_LEN >>> 2;
+const FLAGS = DESC_FLAGS >>> 2;
+const SHIFT = DESC_SHIFT;
+const WINDOW_MAX = EVENT_WINDOW_MAX;
+
+/**
+ * What a word index is masked with: no 32-bit word of a memory has a larger one. So it changes nothing, but
+ * the compiler sees that nothing added to such an index overflows.
+ */
+const WORD = 0x3fffffff;
+const HALF_WORD = 0x7fffffff;
+/** The same for the index of a descriptor. */
+const HEAD = 0x7fff;
+
 // What the driver knows of the buffer whose head is descriptor h: words h * 4 + … of `buffers`. On the
 // JavaScript heap, so a device can make the driver believe nothing about a buffer.
+const BUFFER_SHIFT = 2;
 const TOKEN = 0;
 /** Device-writable bytes, saturated at 2^32-1: no used length can be above. */
 const WRITABLE = 1;
 /** Last descriptor of the chain (bits 16-31), number of its descriptors (bits 0-15); 0: no buffer. */
 const CHAIN = 2;
-/** First granule of the indirect table plus 1; 0: none. */
-const TABLE = 3;
-const BUFFER_SHIFT = 2;
+/** Descriptor that follows this one, in the free list and in a chain: a chain that comes back is a list. */
+const NEXT = 3;
+
+/** Number of descriptors that stands for one descriptor which refers to a table. */
+const TABLE = 0xffff;
 
 /** Driver side of a split virtqueue (virtio 1.4, 2.7). */
 export class SplitDriver extends BaseRing implements DriverRing {
-  numFree: number;
+  // Numbers start as small integers and objects never start as undefined: V8 then knows the kind of each
+  // field and checks nothing on the hot path.
+  numFree = 0;
   inFlight = 0;
 
-  private readonly size: number;
-  private readonly eventIdx: boolean;
-  private readonly indirect: boolean;
-  private readonly strict: boolean;
-  private readonly areas: DriverRingConfig['areas'];
+  private readonly size: number = 0;
+  private readonly eventIdx: boolean = false;
+  private readonly indirect: boolean = false;
+  private readonly strict: boolean = false;
+  declare private readonly areas: DriverRingConfig['areas'];
 
   // Where the ring's fields are: word indices, 32 or 16 bits wide.
-  private readonly descTable: number; // u32
-  private readonly availFlags: number; // u16
-  private readonly availIdx: number; // u16
-  private readonly availRing: number; // u16
-  private readonly usedEvent: number; // u16
-  private readonly usedFlags: number; // u16
-  private readonly usedIdx: number; // u16
-  private readonly usedRing: number; // u32
-  private readonly availEvent: number; // u16
+  private readonly descTable: number = 0; // u32
+  private readonly availFlags: number = 0; // u16
+  private readonly availIdx: number = 0; // u16
+  private readonly availRing: number = 0; // u16
+  private readonly usedEvent: number = 0; // u16
+  private readonly usedFlags: number = 0; // u16
+  private readonly usedIdx: number = 0; // u16
+  private readonly usedRing: number = 0; // u32
+  private readonly availEvent: number = 0; // u16
 
-  private readonly buffers: Uint32Array;
-  /** Following descriptor, in the free list and in a chain in flight: a chain that comes back is a list. */
-  private readonly next: Uint16Array;
-  private readonly granules: Granules;
-  private readonly tablesWord: number;
-  /** Descriptors of the table of each head. */
-  private readonly tableLength: Uint16Array;
+  declare private readonly buffers: Uint32Array;
+  declare private readonly granules: Granules;
+  private readonly tablesWord: number = 0;
+  /** First granule and number of granules of the table of each head, if its CHAIN says so. */
+  declare private readonly tables: Uint32Array;
 
   /** Front of the free list; without meaning while `numFree` is 0. */
   private free = 0;
@@ -105,11 +125,9 @@ export class SplitDriver extends BaseRing implements DriverRing {
     this.usedRing = usedRing(areas.device);
     this.availEvent = availEvent(areas.device, size);
     this.buffers = new Uint32Array(size << BUFFER_SHIFT);
-    this.next = new Uint16Array(size);
     this.granules = new Granules(config.indirect ? Math.floor(tables.length / DESC_BYTES) : 0);
     this.tablesWord = tables.address >>> 2;
-    this.tableLength = new Uint16Array(config.indirect ? size : 0);
-    this.numFree = size;
+    this.tables = new Uint32Array(config.indirect ? size << 1 : 0);
     this.reset();
   }
 
@@ -118,13 +136,13 @@ export class SplitDriver extends BaseRing implements DriverRing {
   }
 
   reset(): void {
-    const { memory, areas, size, next } = this;
+    const { memory, areas, size, buffers } = this;
     memory.fresh();
     memory.u8.fill(0, areas.descriptor, areas.descriptor + size * DESC_BYTES);
     memory.u8.fill(0, areas.driver, areas.driver + availBytes(size));
     memory.u8.fill(0, areas.device, areas.device + usedBytes(size));
-    this.buffers.fill(0);
-    for (let i = 0; i < size; i++) next[i] = i + 1;
+    buffers.fill(0);
+    for (let i = 0; i < size; i++) buffers[(i << BUFFER_SHIFT) + NEXT] = i + 1;
     this.granules.clear();
     this.numFree = size;
     this.inFlight = 0;
@@ -141,67 +159,71 @@ export class SplitDriver extends BaseRing implements DriverRing {
 
   addBurst(segments: number, tokens: number, n: number): number {
     if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
-    const { memory, buffers, next, size, descTable, availRing, indirect } = this;
+    const { memory, buffers, size, descTable, availRing, added } = this;
     memory.fresh();
     const { u16, u32 } = memory;
     const mask = size - 1;
-    let { free, numFree, added } = this;
-    let segment = segments >>> 2;
     const token = tokens >>> 2;
+    let { numFree } = this;
+    let free = this.free & HEAD;
+    let segment = segments >>> 2;
     let bytesOut = 0;
     let full = false;
     let i = 0;
-    while (i < n) {
-      const flagsCount = u32[segment + 3]; // this side's own record: flags, and the count in the upper half
-      const count = flagsCount >>> 16;
+    for (;;) {
+      // Buffers of one segment, as many as come in a row: without a call, so that nothing is loaded anew.
+      const from = i;
+      const end = Math.min(n, i + numFree);
+      for (; i < end; i++) {
+        const s = (segment + ((i - from) << SHIFT)) & WORD;
+        const flagsCount = u32[s + FLAGS]; // this side's own record: flags, and the count in the upper half
+        if (flagsCount >>> 16 !== 1) break;
+        const head = free;
+        const d = (descTable + (head << SHIFT)) & WORD;
+        const b = head << BUFFER_SHIFT;
+        const length = u32[s + LEN];
+        u32[d] = u32[s];
+        u32[d + 1] = u32[s + 1];
+        u32[d + LEN] = length;
+        u32[d + FLAGS] = flagsCount & WRITE;
+        buffers[b + TOKEN] = u32[(token + i) & WORD];
+        // All ones or all zeros, which spares a branch that nobody can foretell.
+        const writable = (0 - ((flagsCount & WRITE) >>> 1)) | 0;
+        buffers[b + WRITABLE] = length & writable;
+        bytesOut += (length & ~writable) >>> 0;
+        buffers[b + CHAIN] = (head << 16) | 1;
+        u16[(availRing + ((added + i) & mask)) & HALF_WORD] = head;
+        free = buffers[b + NEXT] & HEAD;
+      }
+      segment += (i - from) << SHIFT;
+      numFree -= i - from;
+      if (i === n) break;
+
+      const count = u32[segment + FLAGS] >>> 16;
+      // A count of 0 describes no buffer: refused like one that can never fit.
+      if (count === 0 || count > size) {
+        if (i === 0) return RESULT_TOO_LONG;
+        break;
+      }
+      if (numFree === 0) {
+        full = true;
+        break;
+      }
       const head = free;
       const b = head << BUFFER_SHIFT;
-      if (count === 1) {
-        if (numFree === 0) {
-          full = true;
-          break;
-        }
-        const d = desc(descTable, head);
-        const length = u32[segment + 2];
-        const write = flagsCount & DESC_F_WRITE;
-        u32[d] = u32[segment];
-        u32[d + 1] = u32[segment + 1];
-        u32[d + 2] = length;
-        u32[d + 3] = write;
-        buffers[b + CHAIN] = (head << 16) | 1;
-        if (write !== 0) {
-          buffers[b + WRITABLE] = length;
-        } else {
-          buffers[b + WRITABLE] = 0;
-          bytesOut += length;
-        }
-        free = next[head];
+      if (this.indirect && this.chainIndirect(segment, count, head)) {
+        free = buffers[b + NEXT];
         numFree--;
+      } else if (count <= numFree) {
+        free = this.chainDirect(segment, count, head);
+        numFree -= count;
       } else {
-        // A count of 0 describes no buffer: refused like one that can never fit.
-        if (count === 0 || count > size) {
-          if (i === 0) return RESULT_TOO_LONG;
-          break;
-        }
-        if (numFree === 0) {
-          full = true;
-          break;
-        }
-        if (indirect && this.chainIndirect(segment, count, head)) {
-          free = next[head];
-          numFree--;
-        } else if (count <= numFree) {
-          free = this.chainDirect(segment, count, head);
-          numFree -= count;
-        } else {
-          full = true;
-          break;
-        }
+        full = true;
+        break;
       }
       buffers[b + TOKEN] = u32[token + i];
-      u16[availRing + (added & mask)] = head;
-      added++;
-      segment += count * DESC_WORDS;
+      u16[availRing + ((added + i) & mask)] = head;
+      segment += count << SHIFT;
       i++;
     }
     if (full) this.counts[COUNT_FULL]++;
@@ -209,14 +231,13 @@ export class SplitDriver extends BaseRing implements DriverRing {
     this.free = free;
     this.numFree = numFree;
     this.inFlight += i;
-    this.added = added & 0xffff;
+    this.added = (added + i) & 0xffff;
     this.detached = 0;
-    const unkicked = this.unkicked + i;
-    this.unkicked = Math.min(unkicked, EVENT_WINDOW_MAX);
+    this.unkicked = Math.min(this.unkicked + i, WINDOW_MAX);
     this.counts[COUNT_ADDED] += i;
     this.counts[COUNT_BYTES_OUT] += bytesOut;
     // The device sees the descriptors and ring entries above before the index that exposes them.
-    publish(this.shared, u16, this.availIdx, added & 0xffff);
+    publish(this.shared, u16, this.availIdx, this.added);
     return i;
   }
 
@@ -226,12 +247,12 @@ export class SplitDriver extends BaseRing implements DriverRing {
    */
   private chainDirect(segment: number, count: number, head: number): number {
     const { u32 } = this.memory;
-    const { next, descTable } = this;
+    const { buffers, descTable } = this;
     let s = segment;
     let at = head;
     for (let left = count - 1; left > 0; left--) {
       const d = desc(descTable, at);
-      const following = next[at];
+      const following = buffers[(at << BUFFER_SHIFT) + NEXT];
       u32[d] = u32[s];
       u32[d + 1] = u32[s + 1];
       u32[d + 2] = u32[s + 2];
@@ -244,9 +265,9 @@ export class SplitDriver extends BaseRing implements DriverRing {
     u32[d + 1] = u32[s + 1];
     u32[d + 2] = u32[s + 2];
     u32[d + 3] = u32[s + 3] & DESC_F_WRITE;
-    this.buffers[(head << BUFFER_SHIFT) + CHAIN] = (at << 16) | count;
+    buffers[(head << BUFFER_SHIFT) + CHAIN] = (at << 16) | count;
     this.measure(segment, count, head);
-    return next[at];
+    return buffers[(at << BUFFER_SHIFT) + NEXT];
   }
 
   /**
@@ -280,10 +301,9 @@ export class SplitDriver extends BaseRing implements DriverRing {
     u32[h + 1] = 0;
     u32[h + 2] = count * DESC_BYTES;
     u32[h + 3] = DESC_F_INDIRECT;
-    const b = head << BUFFER_SHIFT;
-    this.buffers[b + CHAIN] = (head << 16) | 1;
-    this.buffers[b + TABLE] = granule + 1;
-    this.tableLength[head] = count;
+    this.buffers[(head << BUFFER_SHIFT) + CHAIN] = (head << 16) | TABLE;
+    this.tables[head << 1] = granule;
+    this.tables[(head << 1) + 1] = count;
     this.counts[COUNT_INDIRECT]++;
     this.measure(segment, count, head);
     return true;
@@ -329,71 +349,85 @@ export class SplitDriver extends BaseRing implements DriverRing {
 
   getBurst(completions: number, max: number): number {
     if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
-    const { memory, buffers, next, size, usedRing, shared, indirect } = this;
+    const { memory, buffers, size, usedRing, shared } = this;
     memory.fresh();
     const { u16, u32 } = memory;
     const mask = size - 1;
-    let { position, free, numFree } = this;
-    let completion = completions >>> 2;
+    const start = this.position;
+    const completion = completions >>> 2;
+    let { free, numFree } = this;
     let bytesIn = 0;
     let taken = 0;
-    let sound = true;
-    while (sound && taken < max) {
+    let fault = FAULT_NONE;
+    while (fault === FAULT_NONE && taken < max) {
       const idx = acquire(shared, u16, this.usedIdx);
-      const ready = (idx - position) & 0xffff;
+      const ready = (idx - start - taken) & 0xffff;
       if (ready === 0) break;
       if (ready > this.inFlight - taken) {
-        if (taken === 0) return this.broke(FAULT_USED_IDX, BigInt(idx), BigInt(position));
+        if (taken === 0) return this.broke(FAULT_USED_IDX, BigInt(idx), BigInt(start));
         break;
       }
-      const from = taken;
-      const end = taken + Math.min(ready, max - taken);
-      while (taken < end) {
-        const e = usedElem(usedRing, position & mask);
+      const end = Math.min(max, taken + ready);
+      for (;;) {
+        // Direct buffers with a sound entry, as many as come in a row: without a call, so that nothing is
+        // loaded anew. The first entry that is anything else is left alone.
+        for (; taken < end; taken++) {
+          const e = (usedRing + (((start + taken) & mask) << 1)) & WORD;
+          const id = u32[e];
+          const length = u32[e + 1];
+          if (id >= size) break; // all 32 bits of it
+          const b = id << BUFFER_SHIFT;
+          const chain = buffers[b + CHAIN];
+          const count = chain & 0xffff;
+          if (count === 0 || count === TABLE || length > buffers[b + WRITABLE]) break;
+          const c = (completion + (taken << 1)) & WORD;
+          u32[c] = buffers[b + TOKEN];
+          u32[c + 1] = length;
+          bytesIn += length;
+          buffers[b + CHAIN] = 0;
+          buffers[((chain >>> 16) << BUFFER_SHIFT) + NEXT] = free;
+          free = id;
+          numFree += count;
+        }
+        if (taken === end) break;
+
+        // Loads that entry again and believes nothing of what was loaded before.
+        const e = usedElem(usedRing, (start + taken) & mask);
         const id = u32[e];
         let length = u32[e + 1];
-        // 2.7.8: an id is 32 bits wide and compared as such; the upper half does not vanish.
-        if (id >= size) {
-          if (taken === 0) return this.broke(FAULT_USED_ID_RANGE, BigInt(id), BigInt(size));
-          sound = false;
+        const chain = id < size ? buffers[(id << BUFFER_SHIFT) + CHAIN] : 0;
+        if (chain === 0) {
+          fault = id < size ? FAULT_USED_ID : FAULT_USED_ID_RANGE;
+          if (taken === 0) return this.broke(fault, BigInt(id), BigInt(id < size ? length : size));
           break;
         }
         const b = id << BUFFER_SHIFT;
-        const chain = buffers[b + CHAIN];
-        if (chain === 0) {
-          if (taken === 0) return this.broke(FAULT_USED_ID, BigInt(id), BigInt(length));
-          sound = false;
-          break;
-        }
         const writable = buffers[b + WRITABLE];
         if (length > writable) {
           if (this.strict) {
-            if (taken === 0) return this.broke(FAULT_USED_LEN, BigInt(length), BigInt(writable));
-            sound = false;
+            fault = FAULT_USED_LEN;
+            if (taken === 0) return this.broke(fault, BigInt(length), BigInt(writable));
             break;
           }
           length = writable;
           this.counts[COUNT_CLAMPED]++;
         }
-        u32[completion] = buffers[b + TOKEN];
-        u32[completion + 1] = length;
+        const c = completion + (taken << 1);
+        u32[c] = buffers[b + TOKEN];
+        u32[c + 1] = length;
         bytesIn += length;
-        buffers[b + CHAIN] = 0;
-        if (indirect && buffers[b + TABLE] !== 0) this.releaseTable(id);
-        next[chain >>> 16] = free;
+        buffers[((chain >>> 16) << BUFFER_SHIFT) + NEXT] = free;
         free = id;
-        numFree += chain & 0xffff;
-        position = (position + 1) & 0xffff;
-        completion += COMPLETION_BYTES >>> 2;
+        numFree += this.forget(id);
         taken++;
       }
       // Without EVENT_IDX the flag says enough: a device that finishes more will interrupt.
-      if (taken === from || !this.eventIdx || !this.callbacks) break;
+      if (!this.eventIdx || !this.callbacks) break;
       // Published before used.idx is acquired again: what comes after that look causes an interrupt.
-      publish(shared, u16, this.usedEvent, position);
+      if (taken !== 0) publish(shared, u16, this.usedEvent, (start + taken) & 0xffff);
     }
     if (taken === 0) return 0;
-    this.position = position;
+    this.position = (start + taken) & 0xffff;
     this.free = free;
     this.numFree = numFree;
     this.inFlight -= taken;
@@ -402,10 +436,14 @@ export class SplitDriver extends BaseRing implements DriverRing {
     return taken;
   }
 
-  private releaseTable(head: number): void {
-    const b = (head << BUFFER_SHIFT) + TABLE;
-    this.granules.release(this.buffers[b] - 1, this.tableLength[head]);
+  /** The buffer of `head` is no more, and neither is its table. Returns how many descriptors it had. */
+  private forget(head: number): number {
+    const b = (head << BUFFER_SHIFT) + CHAIN;
+    const count = this.buffers[b] & 0xffff;
     this.buffers[b] = 0;
+    if (count !== TABLE) return count;
+    this.granules.release(this.tables[head << 1], this.tables[(head << 1) + 1]);
+    return 1;
   }
 
   moreUsed(): number {
@@ -422,11 +460,9 @@ export class SplitDriver extends BaseRing implements DriverRing {
       const { u32 } = this.memory;
       u32[completion >>> 2] = buffers[b + TOKEN];
       u32[(completion >>> 2) + 1] = 0;
-      buffers[b + CHAIN] = 0;
-      if (this.indirect && buffers[b + TABLE] !== 0) this.releaseTable(head);
-      this.next[chain >>> 16] = this.free;
+      buffers[((chain >>> 16) << BUFFER_SHIFT) + NEXT] = this.free;
       this.free = head;
-      this.numFree += chain & 0xffff;
+      this.numFree += this.forget(head);
       this.inFlight--;
       this.detached = head + 1;
       return 1;
