@@ -1,0 +1,143 @@
+import { Failure } from '../errors.js';
+import { machine, type Params, type Ratio, type Report, type Result, spread } from '../report.js';
+import type { Frames } from './frames.js';
+import type { Run } from './replay.js';
+
+/** Whatever replays all packets so many times: a worker, or the replay itself in a test. */
+export interface Engine {
+  name: 'wasm' | 'typescript';
+  run(passes: number): Promise<Run>;
+}
+
+export interface MeasureOptions {
+  rounds: number;
+  /** How often the captures are replayed in a round; as often as a round needs to last long enough, if absent. */
+  passes?: number;
+  params: Params;
+}
+
+/** A round must be long against the scheduler of the operating system and the timer. */
+const ROUND_MS = 20;
+const WARM_UP_MS = 200;
+
+export interface Tally {
+  engine: string;
+  /** Nanoseconds per packet of each round. */
+  perPacket: number[];
+  packets: number;
+  bytes: number;
+  ns: number;
+  kicksSent: number;
+  kicksSuppressed: number;
+  interruptsSent: number;
+  interruptsSuppressed: number;
+  mismatches: number;
+}
+
+/** Warms the engines up and runs them in turn, so that what disturbs the machine disturbs all of them. */
+export async function measure(
+  engines: readonly Engine[],
+  frames: Frames,
+  options: MeasureOptions,
+  step: (engine: string) => void,
+): Promise<{ report: Report; tallies: Tally[]; passes: number }> {
+  const tallies = engines.map(({ name }) => newTally(name));
+  let fastest = Number.POSITIVE_INFINITY;
+  for (const [i, engine] of engines.entries()) {
+    // What goes wrong in the warm-up is wrong too.
+    let spent = 0;
+    do {
+      const { ns, mismatches } = await engine.run(options.passes ?? 1);
+      tallies[i].mismatches += mismatches;
+      spent += ns / 1e6;
+      fastest = Math.min(fastest, ns / 1e6);
+    } while (options.passes === undefined && spent < WARM_UP_MS);
+  }
+  const passes = options.passes ?? Math.max(1, Math.ceil(ROUND_MS / fastest));
+  for (let round = 0; round < options.rounds; round++) {
+    for (const [i, engine] of engines.entries()) {
+      add(tallies[i], await engine.run(passes), frames.frameBytes * passes);
+      step(engine.name);
+    }
+  }
+  return { report: toReport(tallies, { ...options.params, passes }), tallies, passes };
+}
+
+const newTally = (engine: string): Tally => ({
+  engine,
+  perPacket: [],
+  packets: 0,
+  bytes: 0,
+  ns: 0,
+  kicksSent: 0,
+  kicksSuppressed: 0,
+  interruptsSent: 0,
+  interruptsSuppressed: 0,
+  mismatches: 0,
+});
+
+function add(tally: Tally, run: Run, bytes: number): void {
+  tally.perPacket.push(run.ns / run.packets);
+  tally.packets += run.packets;
+  tally.bytes += bytes;
+  tally.ns += run.ns;
+  tally.kicksSent += run.notifications.kicksSent;
+  tally.kicksSuppressed += run.notifications.kicksSuppressed;
+  tally.interruptsSent += run.notifications.interruptsSent;
+  tally.interruptsSuppressed += run.notifications.interruptsSuppressed;
+  tally.mismatches += run.mismatches;
+}
+
+const RING = 'split';
+
+function toReport(tallies: readonly Tally[], params: Params): Report {
+  const results: Result[] = [];
+  for (const tally of tallies) {
+    const runs = tally.perPacket.length;
+    const bits = (tally.bytes / tally.packets) * 8;
+    const result = (name: string, unit: string, values: number[]) =>
+      results.push({ name, engine: tally.engine, ring: RING, unit, ...spread(values), runs, params });
+    result('time', 'ns/packet', tally.perPacket);
+    result(
+      'packet-rate',
+      'Mpps',
+      tally.perPacket.map((ns) => 1e3 / ns),
+    );
+    result(
+      'bit-rate',
+      'Gbit/s',
+      tally.perPacket.map((ns) => bits / ns),
+    );
+    for (const name of COUNTS) result(name, 'count', [tally[name]]);
+  }
+  return { suite: 'replay', machine: machine(), results, ratios: toRatios(tallies, params) };
+}
+
+/** Counts over all rounds. */
+const COUNTS = [
+  'packets',
+  'bytes',
+  'kicksSent',
+  'kicksSuppressed',
+  'interruptsSent',
+  'interruptsSuppressed',
+  'mismatches',
+] as const;
+
+function toRatios(tallies: readonly Tally[], params: Params): Ratio[] {
+  const wasm = tallies.find(({ engine }) => engine === 'wasm');
+  const typescript = tallies.find(({ engine }) => engine === 'typescript');
+  if (wasm === undefined || typescript === undefined) return [];
+  // Round by round: both ran at about the same time then.
+  const ratios = wasm.perPacket.map((ns, round) => typescript.perPacket[round] / ns);
+  return [{ name: 'wasm/typescript', engine: 'both', ring: RING, params, ...spread(ratios), reported: null }];
+}
+
+/** @throws Failure if a byte was wrong */
+export function requireSound(tallies: readonly Tally[]): void {
+  const wrong = tallies.filter(({ mismatches }) => mismatches > 0);
+  if (wrong.length > 0)
+    throw new Failure(
+      wrong.map(({ engine, mismatches }) => `${engine}: ${mismatches} buffers came back wrong`).join('; '),
+    );
+}

@@ -1,0 +1,36 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Command } from 'commander';
+import { readCapture } from './capture/capture.js';
+import { Failure } from './errors.js';
+import type { Io } from './io.js';
+import { DEFAULTS, replayCaptures } from './replay/run.js';
+import { number } from './table.js';
+
+/** The same from src/cli and from dist/cli. The published package does not have them. */
+const CAPTURES = fileURLToPath(new URL('../../test/data/captures/', import.meta.url));
+
+export function addStart(program: Command, io: Io): void {
+  program
+    .command('start')
+    .description('replay the captures of the source repository on both engines')
+    .option('--json <file>', 'write the numbers to a file')
+    .action(({ json }: { json?: string }) => start(json, io));
+}
+
+async function start(json: string | undefined, io: Io): Promise<void> {
+  const names = (await readdir(CAPTURES).catch(() => [])).filter((name) => name.endsWith('.pcap')).sort();
+  if (names.length === 0)
+    throw new Failure(
+      'the captures are in the source repository only: use `vring replay FILE` with a capture of yours',
+    );
+  const captures = await Promise.all(names.map((name) => readCapture(join(CAPTURES, name))));
+  const frames = captures.reduce((sum, capture) => sum + capture.frames.length, 0);
+  const { size, burst } = DEFAULTS;
+  io.out(
+    `Replaying ${number(frames)} captured frames through a transmit and a receive queue of ${size} descriptors, ` +
+      `${burst} frames per burst, on both engines; every byte is compared.`,
+  );
+  await replayCaptures(captures, { ...DEFAULTS, ...(json !== undefined && { json }) }, io);
+}
