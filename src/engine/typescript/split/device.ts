@@ -83,6 +83,8 @@ const SHIFT = DESC_SHIFT;
  */
 const WORD = 0x3fffffff;
 const HALF_WORD = 0x7fffffff;
+/** The same for the index of a descriptor. */
+const HEAD = 0x7fff;
 
 // What the device keeps per descriptor h, words h * 4 + … of `heads`. On the JavaScript heap, so a driver
 // can make the device believe nothing about what is in flight.
@@ -237,8 +239,8 @@ export class SplitDevice extends BaseRing implements DeviceRing {
         for (; taken < usual; taken++) {
           const position = (start + taken) & 0xffff;
           const head = u16[(availRing + (position & mask)) & HALF_WORD];
-          if (head >= size) break;
-          const h = head << HEAD_SHIFT;
+          if (head > mask) break;
+          const h = (head & HEAD) << HEAD_SHIFT;
           if (heads[h + STATE] !== 0) break;
           const d = (descTable + (head << SHIFT)) & WORD;
           const flags = u32[d + FLAGS];
@@ -580,8 +582,8 @@ export class SplitDevice extends BaseRing implements DeviceRing {
       const e = (element + (i << 2)) & WORD;
       const id = u32[e];
       const written = u32[e + 3];
-      if (id >= size) break;
-      const h = id << HEAD_SHIFT;
+      if (id > mask) break;
+      const h = (id & HEAD) << HEAD_SHIFT;
       if ((heads[h + STATE] & IN_FLIGHT) === 0 || written > heads[h + WRITABLE]) break;
       heads[h + STATE] = 0;
       const u = (usedRing + (((used + i) & mask) << 1)) & WORD;

@@ -51,18 +51,24 @@ const HALF_WORD = 0x7fffffff;
 /** The same for the index of a descriptor. */
 const HEAD = 0x7fff;
 
-// What the driver knows of the buffer whose head is descriptor h: words h * 4 + … of `buffers`. On the
-// JavaScript heap, so a device can make the driver believe nothing about a buffer.
+// What the driver keeps per descriptor h, words h * 4 + … of `buffers`. On the JavaScript heap, so a device
+// can make the driver believe nothing about a buffer. All but LINK have a meaning only in the head of a
+// buffer in flight.
 const BUFFER_SHIFT = 2;
-const TOKEN = 0;
+/**
+ * Bits 0-15: descriptor that follows this one, in the free list and in a chain: so a chain that comes back
+ * is a list. Bits 16-31: number of descriptors of the chain whose head this is, 0 if it is none.
+ */
+const LINK = 0;
+const TOKEN = 1;
 /** Device-writable bytes, saturated at 2^32-1: no used length can be above. */
-const WRITABLE = 1;
-/** Last descriptor of the chain (bits 16-31), number of its descriptors (bits 0-15); 0: no buffer. */
-const CHAIN = 2;
-/** Descriptor that follows this one, in the free list and in a chain: a chain that comes back is a list. */
-const NEXT = 3;
+const WRITABLE = 2;
+/** Last descriptor, for a chain of several. */
+const TAIL = 3;
 
-/** Number of descriptors that stands for one descriptor which refers to a table. */
+const COUNT_SHIFT = 16;
+const FOLLOWING = 0xffff;
+/** In place of the number of descriptors: one, which refers to a table. */
 const TABLE = 0xffff;
 
 /** Driver side of a split virtqueue (virtio 1.4, 2.7). */
@@ -92,7 +98,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
   declare private readonly buffers: Uint32Array;
   declare private readonly granules: Granules;
   private readonly tablesWord: number = 0;
-  /** First granule and number of granules of the table of each head, if its CHAIN says so. */
+  /** First granule and number of granules of the table of each head, if its LINK says so. */
   declare private readonly tables: Uint32Array;
 
   /** Front of the free list; without meaning while `numFree` is 0. */
@@ -142,7 +148,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
     memory.u8.fill(0, areas.driver, areas.driver + availBytes(size));
     memory.u8.fill(0, areas.device, areas.device + usedBytes(size));
     buffers.fill(0);
-    for (let i = 0; i < size; i++) buffers[(i << BUFFER_SHIFT) + NEXT] = i + 1;
+    for (let i = 0; i < size; i++) buffers[(i << BUFFER_SHIFT) + LINK] = i + 1;
     this.granules.clear();
     this.numFree = size;
     this.inFlight = 0;
@@ -178,22 +184,21 @@ export class SplitDriver extends BaseRing implements DriverRing {
         const s = (segment + ((i - from) << SHIFT)) & WORD;
         const flagsCount = u32[s + FLAGS]; // this side's own record: flags, and the count in the upper half
         if (flagsCount >>> 16 !== 1) break;
-        const head = free;
-        const d = (descTable + (head << SHIFT)) & WORD;
-        const b = head << BUFFER_SHIFT;
+        const d = (descTable + (free << SHIFT)) & WORD;
+        const b = free << BUFFER_SHIFT;
         const length = u32[s + LEN];
         u32[d] = u32[s];
         u32[d + 1] = u32[s + 1];
         u32[d + LEN] = length;
         u32[d + FLAGS] = flagsCount & WRITE;
-        buffers[b + TOKEN] = u32[(token + i) & WORD];
         // All ones or all zeros, which spares a branch that nobody can foretell.
         const writable = (0 - ((flagsCount & WRITE) >>> 1)) | 0;
-        buffers[b + WRITABLE] = length & writable;
         bytesOut += (length & ~writable) >>> 0;
-        buffers[b + CHAIN] = (head << 16) | 1;
-        u16[(availRing + ((added + i) & mask)) & HALF_WORD] = head;
-        free = buffers[b + NEXT] & HEAD;
+        buffers[b + TOKEN] = u32[(token + i) & WORD];
+        buffers[b + WRITABLE] = length & writable;
+        u16[(availRing + ((added + i) & mask)) & HALF_WORD] = free;
+        free = buffers[b + LINK] & HEAD;
+        buffers[b + LINK] = 1 << COUNT_SHIFT;
       }
       segment += (i - from) << SHIFT;
       numFree -= i - from;
@@ -210,17 +215,18 @@ export class SplitDriver extends BaseRing implements DriverRing {
         break;
       }
       const head = free;
-      const b = head << BUFFER_SHIFT;
       if (this.indirect && this.chainIndirect(segment, count, head)) {
-        free = buffers[b + NEXT];
         numFree--;
       } else if (count <= numFree) {
-        free = this.chainDirect(segment, count, head);
+        this.chainDirect(segment, count, head);
         numFree -= count;
       } else {
         full = true;
         break;
       }
+      const b = head << BUFFER_SHIFT;
+      // What follows the last descriptor of the chain: the rest of the free list.
+      free = this.free;
       buffers[b + TOKEN] = u32[token + i];
       u16[availRing + ((added + i) & mask)] = head;
       segment += count << SHIFT;
@@ -242,17 +248,17 @@ export class SplitDriver extends BaseRing implements DriverRing {
   }
 
   /**
-   * Writes `count` segments to free descriptors from `head` on; at least `count` are free. Returns the new
-   * front of the free list.
+   * Writes `count` segments to free descriptors from `head` on; at least `count` are free. `free` becomes the
+   * one that follows them.
    */
-  private chainDirect(segment: number, count: number, head: number): number {
+  private chainDirect(segment: number, count: number, head: number): void {
     const { u32 } = this.memory;
     const { buffers, descTable } = this;
     let s = segment;
     let at = head;
     for (let left = count - 1; left > 0; left--) {
       const d = desc(descTable, at);
-      const following = buffers[(at << BUFFER_SHIFT) + NEXT];
+      const following = buffers[(at << BUFFER_SHIFT) + LINK];
       u32[d] = u32[s];
       u32[d + 1] = u32[s + 1];
       u32[d + 2] = u32[s + 2];
@@ -265,9 +271,11 @@ export class SplitDriver extends BaseRing implements DriverRing {
     u32[d + 1] = u32[s + 1];
     u32[d + 2] = u32[s + 2];
     u32[d + 3] = u32[s + 3] & DESC_F_WRITE;
-    buffers[(head << BUFFER_SHIFT) + CHAIN] = (at << 16) | count;
+    const b = head << BUFFER_SHIFT;
+    this.free = buffers[(at << BUFFER_SHIFT) + LINK];
+    buffers[b + LINK] |= count << COUNT_SHIFT;
+    buffers[b + TAIL] = at;
     this.measure(segment, count, head);
-    return buffers[(at << BUFFER_SHIFT) + NEXT];
   }
 
   /**
@@ -301,7 +309,9 @@ export class SplitDriver extends BaseRing implements DriverRing {
     u32[h + 1] = 0;
     u32[h + 2] = count * DESC_BYTES;
     u32[h + 3] = DESC_F_INDIRECT;
-    this.buffers[(head << BUFFER_SHIFT) + CHAIN] = (head << 16) | TABLE;
+    const b = head << BUFFER_SHIFT;
+    this.free = this.buffers[b + LINK];
+    this.buffers[b + LINK] = TABLE << COUNT_SHIFT;
     this.tables[head << 1] = granule;
     this.tables[(head << 1) + 1] = count;
     this.counts[COUNT_INDIRECT]++;
@@ -375,18 +385,24 @@ export class SplitDriver extends BaseRing implements DriverRing {
           const e = (usedRing + (((start + taken) & mask) << 1)) & WORD;
           const id = u32[e];
           const length = u32[e + 1];
-          if (id >= size) break; // all 32 bits of it
-          const b = id << BUFFER_SHIFT;
-          const chain = buffers[b + CHAIN];
-          const count = chain & 0xffff;
-          if (count === 0 || count === TABLE || length > buffers[b + WRITABLE]) break;
+          if (id > mask) break; // all 32 bits of it
+          const head = id & HEAD;
+          const b = head << BUFFER_SHIFT;
+          const link = buffers[b + LINK];
+          const count = link >>> COUNT_SHIFT;
+          if (length > buffers[b + WRITABLE]) break;
+          if (count === 1) {
+            buffers[b + LINK] = free;
+          } else {
+            if (count === 0 || count === TABLE) break;
+            buffers[b + LINK] = link & FOLLOWING;
+            buffers[((buffers[b + TAIL] & HEAD) << BUFFER_SHIFT) + LINK] = free;
+          }
           const c = (completion + (taken << 1)) & WORD;
           u32[c] = buffers[b + TOKEN];
           u32[c + 1] = length;
           bytesIn += length;
-          buffers[b + CHAIN] = 0;
-          buffers[((chain >>> 16) << BUFFER_SHIFT) + NEXT] = free;
-          free = id;
+          free = head;
           numFree += count;
         }
         if (taken === end) break;
@@ -395,13 +411,12 @@ export class SplitDriver extends BaseRing implements DriverRing {
         const e = usedElem(usedRing, (start + taken) & mask);
         const id = u32[e];
         let length = u32[e + 1];
-        const chain = id < size ? buffers[(id << BUFFER_SHIFT) + CHAIN] : 0;
-        if (chain === 0) {
+        const b = id < size ? id << BUFFER_SHIFT : 0;
+        if (id >= size || buffers[b + LINK] >>> COUNT_SHIFT === 0) {
           fault = id < size ? FAULT_USED_ID : FAULT_USED_ID_RANGE;
           if (taken === 0) return this.broke(fault, BigInt(id), BigInt(id < size ? length : size));
           break;
         }
-        const b = id << BUFFER_SHIFT;
         const writable = buffers[b + WRITABLE];
         if (length > writable) {
           if (this.strict) {
@@ -416,9 +431,8 @@ export class SplitDriver extends BaseRing implements DriverRing {
         u32[c] = buffers[b + TOKEN];
         u32[c + 1] = length;
         bytesIn += length;
-        buffers[((chain >>> 16) << BUFFER_SHIFT) + NEXT] = free;
+        numFree += this.giveBack(id, free);
         free = id;
-        numFree += this.forget(id);
         taken++;
       }
       // Without EVENT_IDX the flag says enough: a device that finishes more will interrupt.
@@ -436,14 +450,23 @@ export class SplitDriver extends BaseRing implements DriverRing {
     return taken;
   }
 
-  /** The buffer of `head` is no more, and neither is its table. Returns how many descriptors it had. */
-  private forget(head: number): number {
-    const b = (head << BUFFER_SHIFT) + CHAIN;
-    const count = this.buffers[b] & 0xffff;
-    this.buffers[b] = 0;
-    if (count !== TABLE) return count;
-    this.granules.release(this.tables[head << 1], this.tables[(head << 1) + 1]);
-    return 1;
+  /**
+   * Puts the descriptors of the buffer of `head` in front of the free list that starts at `free`, and gives
+   * back its table. Returns how many descriptors that were.
+   */
+  private giveBack(head: number, free: number): number {
+    const { buffers } = this;
+    const b = head << BUFFER_SHIFT;
+    const link = buffers[b + LINK];
+    const count = link >>> COUNT_SHIFT;
+    if (count === 1 || count === TABLE) {
+      buffers[b + LINK] = free;
+      if (count === TABLE) this.granules.release(this.tables[head << 1], this.tables[(head << 1) + 1]);
+      return 1;
+    }
+    buffers[b + LINK] = link & FOLLOWING;
+    buffers[(buffers[b + TAIL] << BUFFER_SHIFT) + LINK] = free;
+    return count;
   }
 
   moreUsed(): number {
@@ -455,14 +478,12 @@ export class SplitDriver extends BaseRing implements DriverRing {
     const { buffers, size } = this;
     for (let head = this.detached; head < size; head++) {
       const b = head << BUFFER_SHIFT;
-      const chain = buffers[b + CHAIN];
-      if (chain === 0) continue;
+      if (buffers[b + LINK] >>> COUNT_SHIFT === 0) continue;
       const { u32 } = this.memory;
       u32[completion >>> 2] = buffers[b + TOKEN];
       u32[(completion >>> 2) + 1] = 0;
-      buffers[((chain >>> 16) << BUFFER_SHIFT) + NEXT] = this.free;
+      this.numFree += this.giveBack(head, this.free);
       this.free = head;
-      this.numFree += this.forget(head);
       this.inFlight--;
       this.detached = head + 1;
       return 1;
