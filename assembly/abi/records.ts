@@ -8,6 +8,7 @@ import {
   ELEMENT_BYTES,
   ELEMENT_FIRST,
   ELEMENT_ID,
+  ELEMENT_IN,
   ELEMENT_OUT,
   ELEMENT_WRITTEN,
   PIECE_ADDRESS,
@@ -37,8 +38,7 @@ export function token(tokens: usize, index: u32): u32 {
 
 export function completionSet(completions: usize, index: u32, token: u32, length: u32): void {
   const record = completions + <usize>index * COMPLETION_BYTES;
-  store<u32>(record, token, COMPLETION_TOKEN);
-  store<u32>(record, length, COMPLETION_LENGTH);
+  store<u64>(record, <u64>token | ((<u64>length) << 32), COMPLETION_TOKEN);
 }
 
 export function element(elements: usize, index: u32): usize {
@@ -53,16 +53,23 @@ export function elementWritten(record: usize): u32 {
   return load<u32>(record, ELEMENT_WRITTEN);
 }
 
-/** `counts` holds the number of out pieces in its low and of in pieces in its high half. */
+/** `counts` holds the number of out pieces in its low and of in pieces in its high half; written is 0. */
 export function elementSet(record: usize, id: u32, first: u32, counts: u32): void {
-  store<u32>(record, id, ELEMENT_ID);
-  store<u32>(record, first, ELEMENT_FIRST);
-  store<u32>(record, counts, ELEMENT_OUT);
-  store<u32>(record, 0, ELEMENT_WRITTEN);
+  store<u64>(record, <u64>id | ((<u64>first) << 32), ELEMENT_ID);
+  store<u64>(record, counts, ELEMENT_OUT);
 }
 
 export function pieceSet(pieces: usize, index: u32, address: u32, length: u32): void {
   const record = pieces + <usize>index * PIECE_BYTES;
-  store<u32>(record, address, PIECE_ADDRESS);
-  store<u32>(record, length, PIECE_LENGTH);
+  store<u64>(record, <u64>address | ((<u64>length) << 32), PIECE_ADDRESS);
 }
+
+// Neighbouring fields are stored together; a moved field must not compile.
+if (
+  COMPLETION_LENGTH != COMPLETION_TOKEN + 4 ||
+  ELEMENT_FIRST != ELEMENT_ID + 4 ||
+  ELEMENT_IN != ELEMENT_OUT + 2 ||
+  ELEMENT_WRITTEN != ELEMENT_OUT + 4 ||
+  PIECE_LENGTH != PIECE_ADDRESS + 4
+)
+  ERROR('abi/records.ts and abi/layout.ts disagree');

@@ -8,6 +8,12 @@ export class Region {
   local: u32;
   /** Keeps the records aligned. */
   reserved: u32;
+
+  /** True if [guest, guest + length) lies here: below `this.guest` the difference wraps to above any length. */
+  holds(guest: u64, length: u32): bool {
+    const offset = guest - this.guest;
+    return offset < this.length && <u64>length <= this.length - offset;
+  }
 }
 
 if (
@@ -35,6 +41,11 @@ export class RegionTable {
   at(index: u32): Region {
     assert(index < this.count);
     return changetype<Region>(this.regions + <usize>index * REGION_BYTES);
+  }
+
+  /** Region of the last hit. There is room for one record even if there are no regions; it is empty then. */
+  recent(): Region {
+    return changetype<Region>(this.regions + <usize>this.hit * REGION_BYTES);
   }
 
   /**

@@ -55,6 +55,25 @@ export class Buffer {
   segments: u16;
   /** Last descriptor of the chain, so that the whole chain is freed in one step. */
   tail: u16;
+
+  /** All fields in two stores. */
+  set(token: u32, writable: u32, table: u32, segments: u32, tail: u32): void {
+    const self = changetype<usize>(this);
+    store<u64>(self, <u64>token | ((<u64>writable) << 32), offsetof<Buffer>('token'));
+    store<u64>(self, <u64>table | ((<u64>(segments | (tail << 16))) << 32), offsetof<Buffer>('table'));
+  }
+}
+
+function bufferAt(buffers: usize, head: u32): Buffer {
+  return changetype<Buffer>(buffers + <usize>head * offsetof<Buffer>());
+}
+
+function nextAt(next: usize, index: u32): u32 {
+  return load<u16>(next + ((<usize>index) << 1));
+}
+
+function nextAtSet(next: usize, index: u32, value: u32): void {
+  store<u16>(next + ((<usize>index) << 1), <u16>value);
 }
 
 @unmanaged
@@ -124,7 +143,7 @@ export class SplitDriver extends Queue {
     this.unkicked = 0;
     this.granules.reset();
     memory.fill(this.buffers, 0, <usize>size * offsetof<Buffer>());
-    for (let i: u32 = 0; i < size; i++) this.setNext(i, i + 1);
+    for (let i: u32 = 0; i < size; i++) nextAtSet(this.next, i, i + 1);
     memory.fill(this.desc, 0, <usize>size * DESC_BYTES);
     memory.fill(this.avail, 0, 6 + <usize>size * 2);
     memory.fill(this.used, 0, 6 + <usize>size * 8);
@@ -132,23 +151,17 @@ export class SplitDriver extends Queue {
 
   private buffer(head: u32): Buffer {
     assert(head < this.size);
-    return changetype<Buffer>(this.buffers + <usize>head * offsetof<Buffer>());
-  }
-
-  private getNext(index: u32): u32 {
-    assert(index < this.size);
-    return load<u16>(this.next + ((<usize>index) << 1));
-  }
-
-  private setNext(index: u32, next: u32): void {
-    assert(index < this.size);
-    store<u16>(this.next + ((<usize>index) << 1), <u16>next);
+    return bufferAt(this.buffers, head);
   }
 
   addBurst(segments: usize, tokens: usize, n: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
     const size = this.size;
     const mask = size - 1;
+    const desc = this.desc;
+    const avail = this.avail;
+    const buffers = this.buffers;
+    const nexts = this.next;
     const first = this.availIdxShadow;
     let free = this.numFree;
     let head = this.freeHead;
@@ -156,67 +169,83 @@ export class SplitDriver extends Queue {
     let record = segments;
     let added: u32 = 0;
     for (; added < n; added++) {
-      const count = restCount(segmentRest(record));
-      if (count > size) {
-        if (added == 0) return RESULT_TOO_LONG;
-        break;
-      }
-      let table: usize = 0;
-      // The order of these tests is part of the contract: no free descriptor, no table.
-      if (count > 1 && this.indirect && free > 0) {
-        table = this.granules.alloc(count);
-        if (table == 0) this.tableFailed++;
-      }
-      let total: u64 = 0;
-      let writable: u64 = 0;
-      let tail = head;
+      const rest = segmentRest(record);
+      const count = restCount(rest);
       let next: u32;
-      if (table != 0) {
-        for (let i: u32 = 0; i < count; i++) {
-          const rest = segmentRest(record);
-          const desc = descriptor(table, i);
-          descAddrSet(desc, segmentAddress(record));
-          descRestSet(desc, linked(rest, i + 1));
-          total += restLen(rest);
-          writable += writableLen(rest);
-          record += SEGMENT_BYTES;
-        }
-        const desc = descriptor(this.desc, head);
-        descAddrSet(desc, table);
-        descRestSet(desc, packRest(count * DESC_BYTES, DESC_F_INDIRECT, 0));
-        next = this.getNext(head);
-        free--;
-        this.indirects++;
-      } else {
-        // Holds for buffers of every kind, also where a table could not be had: nothing is written
-        // before the whole chain is known to fit.
-        if (count > free) {
+      if (count == 1) {
+        // One segment, one descriptor: the most frequent buffer.
+        if (free == 0) {
           this.full++;
           break;
         }
+        assert(head < size);
+        next = nextAt(nexts, head);
+        const address = descriptor(desc, head);
+        descAddrSet(address, segmentAddress(record));
+        descRestSet(address, linked(rest, 0));
+        const writable = <u32>writableLen(rest);
+        bytes += restLen(rest) - writable;
+        bufferAt(buffers, head).set(token(tokens, added), writable, 0, 1, head);
+        record += SEGMENT_BYTES;
+        free--;
+      } else {
+        if (count > size) {
+          if (added == 0) return RESULT_TOO_LONG;
+          break;
+        }
+        let table: usize = 0;
+        // The order of these tests is part of the contract: no free descriptor, no table.
+        if (this.indirect && free > 0) {
+          table = this.granules.alloc(count);
+          if (table == 0) this.tableFailed++;
+        }
+        // Also where a table could not be had: nothing is written before the whole chain fits.
+        if (table == 0 && count > free) {
+          this.full++;
+          break;
+        }
+        let total: u64 = 0;
+        let writable: u64 = 0;
+        let tail = head;
         next = head;
+        if (table != 0) next = nextAt(nexts, head);
         for (let i: u32 = 0; i < count; i++) {
           const rest = segmentRest(record);
-          const desc = descriptor(this.desc, next);
-          tail = next;
-          next = this.getNext(next);
-          descAddrSet(desc, segmentAddress(record));
-          descRestSet(desc, linked(rest, next));
+          let address: usize;
+          let link: u32;
+          if (table != 0) {
+            address = descriptor(table, i);
+            link = i + 1;
+          } else {
+            assert(next < size);
+            tail = next;
+            address = descriptor(desc, next);
+            link = next = nextAt(nexts, next);
+          }
+          descAddrSet(address, segmentAddress(record));
+          descRestSet(address, linked(rest, link));
           total += restLen(rest);
           writable += writableLen(rest);
           record += SEGMENT_BYTES;
         }
-        free -= count;
+        if (table != 0) {
+          const address = descriptor(desc, head);
+          descAddrSet(address, table);
+          descRestSet(address, packRest(count * DESC_BYTES, DESC_F_INDIRECT, 0));
+          free--;
+          this.indirects++;
+        } else free -= count;
+        bytes += total - writable;
+        bufferAt(buffers, head).set(
+          token(tokens, added),
+          <u32>min<u64>(writable, 0xffff_ffff),
+          <u32>table,
+          count,
+          tail,
+        );
       }
-      bytes += total - writable;
-      const buffer = this.buffer(head);
-      buffer.token = token(tokens, added);
-      buffer.writable = <u32>min<u64>(writable, 0xffff_ffff);
-      buffer.table = <u32>table;
-      buffer.segments = <u16>count;
-      buffer.tail = <u16>tail;
       // Slots between the published idx and idx + numFree are not the device's to read yet.
-      availRingSet(this.avail, (<u32>first + added) & mask, head);
+      availRingSet(avail, (<u32>first + added) & mask, head);
       head = next;
     }
     if (added > 0) {
@@ -229,7 +258,7 @@ export class SplitDriver extends Queue {
       this.unkicked = min<u32>(this.unkicked + added, 0x10000);
       const idx = first + <u16>added;
       this.availIdxShadow = idx;
-      availIdxSet(this.avail, idx);
+      availIdxSet(avail, idx);
     }
     return <i32>added;
   }
@@ -254,10 +283,13 @@ export class SplitDriver extends Queue {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
     const size = this.size;
     const mask = size - 1;
+    const used = this.used;
+    const buffers = this.buffers;
+    const nexts = this.next;
     let last = this.lastUsed;
     let taken: u32 = 0;
     while (taken < max) {
-      const idx = usedIdx(this.used);
+      const idx = usedIdx(used);
       const ready = <u32>(<u16>(idx - last));
       if (ready == 0) break;
       if (ready > this.inFlight) {
@@ -270,7 +302,7 @@ export class SplitDriver extends Queue {
       let freed: u32 = 0;
       let bytes: u64 = 0;
       for (; taken < until; taken++) {
-        const elem = usedElem(this.used, <u32>last & mask);
+        const elem = usedElem(used, <u32>last & mask);
         const id = usedElemId(elem);
         let len = usedElemLen(elem);
         // The 32-bit id is checked before anything is looked up by it, never truncated.
@@ -278,7 +310,7 @@ export class SplitDriver extends Queue {
           if (taken == 0) return this.break(FAULT_USED_ID_RANGE, id, size);
           break;
         }
-        const buffer = this.buffer(id);
+        const buffer = bufferAt(buffers, id);
         const segments = <u32>buffer.segments;
         if (segments == 0) {
           if (taken == 0) return this.break(FAULT_USED_ID, id, len);
@@ -301,7 +333,7 @@ export class SplitDriver extends Queue {
           this.granules.free(table, segments);
           freed++;
         } else freed += segments;
-        this.setNext(buffer.tail, free);
+        nextAtSet(nexts, buffer.tail, free);
         free = id;
         last++;
       }
@@ -375,7 +407,7 @@ export class SplitDriver extends Queue {
         this.granules.free(buffer.table, segments);
         this.numFree++;
       } else this.numFree += segments;
-      this.setNext(buffer.tail, this.freeHead);
+      nextAtSet(this.next, buffer.tail, this.freeHead);
       this.freeHead = head;
       this.inFlight--;
       return true;

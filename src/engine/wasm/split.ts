@@ -175,6 +175,8 @@ export class WasmSplitDevice extends WasmRing implements DeviceRing {
     const address = this.take(Math.max(1, list.length) * L.REGION_BYTES);
     this.memory.fresh();
     const { u32 } = this.memory;
+    // The engine looks at the first record even where there is none: an empty region.
+    u32.fill(0, address >>> 2, (address + L.REGION_BYTES) >>> 2);
     list.forEach((region, index) => {
       const at = (address + index * L.REGION_BYTES) >>> 2;
       u32[at + (L.REGION_GUEST >>> 2)] = Number(region.guest & 0xffffffffn);
