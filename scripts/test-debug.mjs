@@ -6,7 +6,10 @@ import { fileURLToPath } from 'node:url';
 const require = createRequire(import.meta.url);
 const { status } = spawnSync(
   process.execPath,
-  [require.resolve('mocha/bin/mocha.js'), ...process.argv.slice(2)],
+  [
+    require.resolve('mocha/bin/mocha.js'),
+    ...(process.argv.length > 2 ? process.argv.slice(2) : ['test/**/*.spec.ts']),
+  ],
   {
     cwd: fileURLToPath(new URL('..', import.meta.url)),
     env: { ...process.env, VRING_WASM: 'build/vring.debug.wasm' },
