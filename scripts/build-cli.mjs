@@ -1,20 +1,21 @@
 // Bundles the command line into dist/cli: the program, the entry files of its workers and the chunks that
 // they share, with all that they use, so that the published package depends on nothing for it.
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const outdir = join(root, 'dist/cli');
 
-await rm(outdir, { recursive: true, force: true });
 const { metafile } = await build({
   absWorkingDir: root,
-  entryPoints: {
-    vring: 'src/cli/vring.ts',
-    'replay-worker': 'src/cli/replay/worker.ts',
-  },
+  entryPoints: Object.fromEntries(
+    ['src/cli/vring.ts', ...(await workers('src/cli')), ...(await workers('bench'))].map((entry) => [
+      basename(entry, '.ts'),
+      entry,
+    ]),
+  ),
   outdir,
   bundle: true,
   splitting: true,
@@ -23,7 +24,11 @@ const { metafile } = await build({
   format: 'esm',
   platform: 'node',
   target: 'node20.19',
+  minifyWhitespace: true,
+  minifySyntax: true,
   sourcemap: true,
+  // File names and lines are enough for a stack trace; the sources are in the repository.
+  sourcesContent: false,
   metafile: true,
   logLevel: 'warning',
   legalComments: 'none',
@@ -34,7 +39,16 @@ const { metafile } = await build({
     js: "import { createRequire as createRequire_ } from 'node:module';\nconst require = createRequire_(import.meta.url);",
   },
 });
+// Removed afterwards, not before: somebody may be running what is there.
+const written = new Set(Object.keys(metafile.outputs).map((file) => basename(file)));
+for (const file of await readdir(outdir)) if (!written.has(file)) await rm(join(outdir, file));
 await writeFile(join(outdir, 'THIRD-PARTY.txt'), await licences(Object.keys(metafile.inputs)));
+
+/** Entry files of workers; their names differ, because the bundle has no folders. */
+async function workers(folder) {
+  const files = await readdir(join(root, folder), { recursive: true });
+  return files.filter((file) => file.endsWith('.worker.ts')).map((file) => join(folder, file));
+}
 
 /** The licences of the bundled packages ask to go with every copy. */
 async function licences(inputs) {

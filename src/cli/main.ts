@@ -1,5 +1,6 @@
 import { Command, CommanderError } from 'commander';
 import { VringError } from '../index.js';
+import { addBench } from './bench.js';
 import { Failure, UsageError } from './errors.js';
 import type { Io } from './io.js';
 import { addReplay } from './replay.js';
@@ -24,6 +25,7 @@ export async function main(argv: readonly string[], io: Io, version: string): Pr
     });
   addStart(program, io);
   addReplay(program, io);
+  addBench(program, io);
   try {
     await program.parseAsync(argv, { from: 'user' });
     return 0;

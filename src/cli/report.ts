@@ -83,4 +83,4 @@ async function write(file: string, text: string, flag: string): Promise<void> {
   }
 }
 
-export const toJson = (report: Report): string => `${JSON.stringify(report, null, 2)}\n`;
+export const toJson = (report: Report | Report[]): string => `${JSON.stringify(report, null, 2)}\n`;

@@ -9,7 +9,7 @@ import { Contender } from '../worker.js';
 import { collectFrames } from './frames.js';
 import { type Engine, measure, requireSound, type Tally } from './measure.js';
 import { memoryBytes, type ReplayOptions } from './replay.js';
-import type { Reply, Request, WorkerData } from './worker.js';
+import type { Reply, Request, WorkerData } from './replay.worker.js';
 
 export interface RunOptions extends ReplayOptions {
   engine: 'wasm' | 'typescript' | 'both';
@@ -51,7 +51,7 @@ export async function replayCaptures(
   const names = engine === 'both' ? (['wasm', 'typescript'] as const) : [engine];
   const workers = names.map(
     (name) =>
-      new Contender<Request, Reply>(WORKER, import.meta.url, {
+      new Contender<Request, Reply>('replay.worker', import.meta.url, {
         engine: name,
         frames,
         options: replay,
@@ -106,8 +106,6 @@ export async function replayCaptures(
     await Promise.all(workers.map((worker) => worker.stop()));
   }
 }
-
-const WORKER = import.meta.url.endsWith('.ts') ? 'worker' : 'replay-worker';
 
 function toTable(tallies: readonly Tally[]): string {
   const rate = (tally: Tally, amount: (ns: number) => number) => range(spread(tally.perPacket.map(amount)));

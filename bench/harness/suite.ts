@@ -1,0 +1,34 @@
+import type { Report, Result } from '../../src/cli/report.js';
+
+/** A benchmark that `vring bench` knows by name. */
+export interface Suite {
+  name: string;
+  /** One sentence for the help text and the report. */
+  about: string;
+  run(options: SuiteOptions, watch: Watch): Promise<Report>;
+  /** What to draw of a report of this suite. */
+  charts(report: Report): Chart[];
+}
+
+export interface SuiteOptions {
+  /** Fewer cases and shorter runs. */
+  quick: boolean;
+}
+
+/** Who wants to know how far it is. */
+export interface Watch {
+  /** Called first, with the number of steps. */
+  start(steps: number): void;
+  step(note: string): void;
+}
+
+/** One line per contender over one parameter, with whiskers from minimum to maximum. */
+export interface Chart {
+  title: string;
+  /** What is the same for all points. */
+  subtitle: string;
+  /** Parameter of the x axis, and its label. */
+  x: string;
+  label: string;
+  results: Result[];
+}

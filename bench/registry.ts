@@ -1,0 +1,5 @@
+import type { Suite } from './harness/suite.js';
+import { ringCycle } from './ring-cycle.js';
+
+/** All suites, in the order in which `vring bench` runs them. */
+export const suites: readonly Suite[] = [ringCycle];

@@ -1,0 +1,113 @@
+import * as Plot from '@observablehq/plot';
+import { parseHTML } from 'linkedom';
+import type { Chart } from '../../../bench/harness/suite.js';
+import type { Ratio, Result } from '../report.js';
+import { caseLabels } from './cases.js';
+import { keyOf, type Series } from './series.js';
+
+// Drawn for a column of about this width, so that text is legible on a telephone; a wide screen shows
+// several columns.
+const WIDTH = 460;
+const LINES_HEIGHT = 330;
+const BAR_HEIGHT = 21;
+/** Points of one x value stand beside one another, so that their whiskers do not hide each other. */
+const DODGE = 5;
+
+const FONT = '12px system-ui, sans-serif';
+
+/** Lines over one parameter, with whiskers from minimum to maximum. */
+export function linePlot(chart: Chart, series: readonly Series[]): string {
+  const shown = series.filter(({ key }) => chart.results.some((result) => keyOf(result) === key));
+  const values = [...new Set(chart.results.map(({ params }) => Number(params[chart.x])))].sort(
+    (a, b) => a - b,
+  );
+  const marks = shown.flatMap(({ key, colour, dash }, i) => {
+    const data = chart.results.filter((result) => keyOf(result) === key);
+    const x = (result: Result) => Number(result.params[chart.x]);
+    const style = { stroke: colour, dx: (i - (shown.length - 1) / 2) * DODGE };
+    return [
+      Plot.ruleX(data, { x, y1: 'min', y2: 'max', ...style, strokeWidth: 1.5, strokeOpacity: 0.55 }),
+      Plot.line(data, { x, y: 'median', ...style, strokeWidth: 2, strokeDasharray: dash, sort: x }),
+      Plot.dot(data, { x, y: 'median', dx: style.dx, r: 3, fill: colour, title: tip }),
+    ];
+  });
+  return draw({
+    height: LINES_HEIGHT,
+    marginLeft: 44,
+    marginBottom: 42,
+    x: { type: 'point', domain: values, label: `${chart.label} →`, padding: 0.4 },
+    y: { type: 'log', grid: true, label: '↑ ns per buffer (logarithmic)', tickFormat: tick, ticks: 5 },
+    marks,
+  });
+}
+
+/** 1, 2 and 5 of each decade carry a label. */
+const tick = (value: number): string => (/^[125]0*$|^0\.0*[125]$/.test(`${value}`) ? `${value}` : '');
+
+const tip = ({ name, median, min, max, unit }: Result): string =>
+  `${name}: ${median.toFixed(1)} ${unit} (${min.toFixed(1)} – ${max.toFixed(1)})`;
+
+/** Ratios of one name as bars that start at 1: to the right is faster. */
+export function ratioPlot(ratios: readonly Ratio[]): string {
+  const { label } = caseLabels(ratios.map(({ params }) => params));
+  const engines = new Set(ratios.map(({ engine }) => engine)).size > 1;
+  const y = ({ params, engine }: Ratio) => (engines ? `${engine}: ${label(params)}` : label(params));
+  const targets = ratios.filter(({ reported }) => reported !== null);
+  const edges = ratios.flatMap(({ min, max, reported }) => [min, max, reported ?? 1, 1]);
+  const width = Math.max(...ratios.map((found) => y(found).length));
+  return draw({
+    height: ratios.length * BAR_HEIGHT + 64,
+    marginLeft: Math.min(210, width * 6.4 + 12),
+    marginRight: 46,
+    marginTop: 14,
+    marginBottom: 42,
+    x: {
+      type: 'log',
+      domain: [Math.min(...edges) * 0.9, Math.max(...edges) * 1.1],
+      grid: true,
+      label: 'slower ← 1 → faster',
+      labelAnchor: 'center',
+      labelArrow: 'none',
+      tickFormat: tick,
+      ticks: 4,
+    },
+    y: { type: 'band', domain: ratios.map(y), label: null, padding: 0.25 },
+    marks: [
+      Plot.axisY({ tickSize: 0, label: null }),
+      Plot.barX(ratios, {
+        x1: () => 1,
+        x2: 'median',
+        y,
+        fill: ({ median }: Ratio) => (median >= 1 ? 'var(--faster)' : 'var(--slower)'),
+      }),
+      Plot.ruleY(ratios, {
+        x1: 'min',
+        x2: 'max',
+        y,
+        stroke: 'currentColor',
+        strokeWidth: 1.2,
+        strokeOpacity: 0.75,
+      }),
+      Plot.text(ratios, {
+        x: 'max',
+        y,
+        text: ({ median }: Ratio) => `×${median.toFixed(2)}`,
+        textAnchor: 'start',
+        dx: 5,
+        fill: 'currentColor',
+      }),
+      Plot.ruleX([1], { stroke: 'currentColor', strokeWidth: 1.2 }),
+      // What the proposal's author reported, where there is such a figure.
+      Plot.tickX(targets, { x: 'reported', y, stroke: 'var(--target)', strokeWidth: 3 }),
+    ],
+  });
+}
+
+function draw(options: Plot.PlotOptions): string {
+  const { document } = parseHTML('<!doctype html><html><body></body></html>');
+  const svg = Plot.plot({ document, width: WIDTH, style: { font: FONT }, ...options });
+  // The view box stays: the drawing is as wide as its column.
+  svg.removeAttribute('width');
+  svg.removeAttribute('height');
+  return svg.outerHTML;
+}
