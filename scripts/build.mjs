@@ -1,6 +1,9 @@
-// Builds everything that the package ships: the WebAssembly modules, dist/src (library) and dist/cli.
+// Builds everything that the package ships: the WebAssembly modules, the library with its types, and the
+// command line.
 import { spawnSync } from 'node:child_process';
+import { rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -11,6 +14,8 @@ function run(...args) {
   if (status !== 0) process.exit(status ?? 1);
 }
 
+rmSync(join(root, 'dist'), { recursive: true, force: true });
 run('scripts/build-wasm.mjs');
 run(require.resolve('typescript/bin/tsc'), '-p', 'tsconfig.build.json');
+run('scripts/build-lib.mjs');
 run('scripts/build-cli.mjs');
