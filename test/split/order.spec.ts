@@ -1,0 +1,212 @@
+// Statements about the order in which another thread sees what a queue wrote (virtio 1.4, 2.7.8.2 and
+// 2.7.13). On one thread there is nothing to see: so the other side runs on a thread of its own, on shared
+// memory; and the shared build of the engine is looked at for the instructions that make the order.
+
+import { readFileSync } from 'node:fs';
+import { expect } from 'chai';
+import { Feature, type Host } from '../../src/index.js';
+import { forEachEngine } from '../support/engines.js';
+import { CONTROL, dataOf, lengthOf, type PeerData, waitUntil, wordOf } from '../support/ring-peer.js';
+import { startWorker } from '../support/worker.js';
+
+const SIZE = 64;
+const COUNT = 20000;
+
+interface Peer {
+  i32: Int32Array;
+  verdict: Promise<string>;
+}
+
+/** Starts the other side and waits until it runs. */
+async function startPeer(engine: Host, options: Omit<PeerData, 'memory' | 'control'>): Promise<Peer> {
+  const control = engine.alloc(16, 4);
+  const i32 = new Int32Array(engine.buffer, control, 4).fill(0);
+  const workerData: PeerData = { ...options, memory: engine.memory as WebAssembly.Memory, control };
+  const worker = startWorker(new URL('../support/ring-peer.ts', import.meta.url), { workerData });
+  const verdict = new Promise<string>((resolve, reject) => {
+    worker.once('message', resolve);
+    worker.once('error', reject);
+  });
+  await new Promise<void>((resolve, reject) => {
+    worker.once('error', reject);
+    const poll = () => (Atomics.load(i32, CONTROL.ready) === 1 ? resolve() : setTimeout(poll, 1));
+    poll();
+  });
+  return { i32, verdict };
+}
+
+const sharedMemory = () => new WebAssembly.Memory({ initial: 32, maximum: 32, shared: true });
+
+/** Text of an exported function of the shared build and of all that it calls, in the order of execution. */
+function sharedBuild(name: string): string {
+  const wat = readFileSync(new URL('../../build/vring.shared.wat', import.meta.url), 'utf8');
+  const bodies = new Map<string, string>();
+  for (const part of wat.split(/\n \(func /).slice(1)) bodies.set(part.slice(0, part.search(/[\s(]/)), part);
+  const exported = new RegExp(`\\(export "${name}" \\(func ([^)]+)\\)\\)`).exec(wat);
+  if (exported === null) throw new Error(`the shared build has no export ${name}`);
+  const inline = (body: string): string =>
+    body.replace(/\n\s+call (\S+)/g, (_, callee: string) => inline(bodies.get(callee) ?? ''));
+  return inline(bodies.get(exported[1]) ?? '');
+}
+
+/** The instructions of a text that access memory. */
+const accesses = (text: string): string[] =>
+  text.match(/\b(?:[if](?:32|64)\.(?:atomic\.)?(?:load|store)\w*|memory\.\w+)/g) ?? [];
+
+forEachEngine((load) => {
+  describe('split ring between two threads', function () {
+    this.timeout(60000);
+
+    it('shows avail.idx after the descriptors and entries behind it [split-driver-publish-barrier]', async () => {
+      const engine = await load({ memory: sharedMemory(), base: 16, size: 2 ** 20 });
+      const driver = engine.driverQueue({ ring: 'split', size: SIZE });
+      const data = engine.alloc(64 * SIZE);
+      const { i32, verdict } = await startPeer(engine, {
+        role: 'watch-avail',
+        areas: driver.areas,
+        size: SIZE,
+        data,
+        count: COUNT,
+      });
+      const u16 = new Uint16Array(engine.buffer);
+      const u32 = new Uint32Array(engine.buffer);
+      const used = driver.areas.device;
+      const burst = driver.createBurst(SIZE);
+      const completions = driver.createCompletions(SIZE);
+      let added = 0;
+      let stuck = false;
+      while (added < COUNT && !stuck) {
+        const n = Math.min(1 + (added % 13), SIZE, COUNT - added);
+        for (let k = 0; k < n; k++) {
+          const address = dataOf(data, (added + k) % SIZE);
+          u32[address >>> 2] = wordOf(added + k);
+          burst.out(address, lengthOf(added + k)).end(added + k);
+        }
+        expect(driver.addBurst(burst)).to.equal(n);
+        for (let k = 0; k < n; k++) {
+          // The main thread plays the device that uses them, once the watcher has looked.
+          const elem = (used + 4 + 8 * ((added + k) % SIZE)) >>> 2;
+          u32[elem] = u16[(driver.areas.driver + 4 + 2 * ((added + k) % SIZE)) >>> 1];
+          u32[elem + 1] = 0;
+        }
+        added += n;
+        const target = added;
+        if (driver.numFree < 13 || added === COUNT) {
+          stuck = !waitUntil(i32, () => Atomics.load(i32, CONTROL.done) >= target);
+          Atomics.store(u16, (used + 2) >>> 1, added & 0xffff);
+          driver.getBurst(completions);
+        }
+      }
+      expect(await verdict).to.equal('ok');
+      expect(stuck).to.equal(false);
+    });
+
+    it('shows used.idx after the len and the bytes behind it [split-device-len-first] [split-device-len-written]', async () => {
+      const engine = await load({ memory: sharedMemory(), base: 16, size: 2 ** 20 });
+      const areas = {
+        descriptor: engine.alloc(16 * SIZE, 16),
+        driver: engine.alloc(6 + 2 * SIZE, 4),
+        device: engine.alloc(6 + 8 * SIZE, 4),
+      };
+      new Uint8Array(engine.buffer).fill(0, areas.driver, areas.driver + 6 + 2 * SIZE);
+      new Uint8Array(engine.buffer).fill(0, areas.device, areas.device + 6 + 8 * SIZE);
+      const data = engine.alloc(2048 * SIZE);
+      const device = engine.deviceQueue({ ring: 'split', size: SIZE, areas });
+      const { i32, verdict } = await startPeer(engine, {
+        role: 'watch-used',
+        areas,
+        size: SIZE,
+        data,
+        count: COUNT,
+      });
+      const u16 = new Uint16Array(engine.buffer);
+      const u32 = new Uint32Array(engine.buffer);
+      const elements = device.createElements(SIZE);
+      // Descriptor h is always the buffer of 2 KiB at slot h; made available in order by the main thread.
+      for (let h = 0; h < SIZE; h++) {
+        const desc = (areas.descriptor + 16 * h) >>> 2;
+        u32.set([dataOf(data, h), 0, 2048, 2], desc);
+        u16[(areas.driver + 4 + 2 * h) >>> 1] = h;
+      }
+      let pushed = 0;
+      let stuck = false;
+      while (pushed < COUNT && !stuck) {
+        const n = Math.min(1 + (pushed % 13), COUNT - pushed);
+        Atomics.store(u16, (areas.driver + 2) >>> 1, (pushed + n) & 0xffff);
+        expect(device.popBurst(elements)).to.equal(n);
+        for (let k = 0; k < n; k++) {
+          u32[elements.address(k) >>> 2] = wordOf(pushed + k);
+          elements.setWritten(k, lengthOf(pushed + k));
+        }
+        device.pushBurst(elements);
+        pushed += n;
+        const target = pushed;
+        stuck = !waitUntil(i32, () => Atomics.load(i32, CONTROL.done) > target - SIZE + 13);
+      }
+      expect(await verdict).to.equal('ok');
+      expect(stuck).to.equal(false);
+    });
+
+    it('reads avail_event after it has shown avail.idx: no notification is lost [split-driver-notify-barrier]', async () => {
+      // The device asks for an event and looks at avail.idx; the driver sets avail.idx and looks at the
+      // event. If either look could come before the store, both would sleep now and then.
+      const engine = await load({ memory: sharedMemory(), base: 16, size: 2 ** 20 });
+      const driver = engine.driverQueue({ ring: 'split', size: SIZE, features: [Feature.EVENT_IDX] });
+      const data = engine.alloc(64);
+      const { i32, verdict } = await startPeer(engine, {
+        role: 'sleepy-device',
+        areas: driver.areas,
+        size: SIZE,
+        data,
+        count: 0,
+      });
+      const end = Date.now() + 1000;
+      let rounds = 0;
+      let kicks = 0;
+      let stuck = false;
+      while (!stuck && (Date.now() < end || kicks === 0)) {
+        for (let i = 0; i < 100 && !stuck; i++, rounds++) {
+          driver.add([{ address: data, length: 1 }], [], rounds >>> 0);
+          if (driver.kickPrepare()) {
+            kicks++;
+            Atomics.add(i32, CONTROL.bell, 1);
+          }
+          stuck = !waitUntil(i32, () => driver.moreUsed());
+          if (!stuck) driver.getBuf();
+        }
+      }
+      Atomics.store(i32, CONTROL.stop, 1);
+      expect(await verdict, `after ${rounds} buffers`).to.equal('ok');
+      expect(stuck).to.equal(false);
+      expect(kicks).to.be.above(0);
+    });
+  });
+});
+
+describe('shared build', () => {
+  it('stores avail.idx atomically, after all other accesses [split-driver-publish-barrier]', () => {
+    const all = accesses(sharedBuild('splitDriverAddBurst'));
+    expect(all.filter((access) => access.includes('atomic'))).to.deep.equal(['i32.atomic.store16']);
+    expect(all.at(-1)).to.equal('i32.atomic.store16');
+  });
+
+  it('stores used.idx atomically, after all other accesses [split-device-len-first]', () => {
+    for (const name of ['splitDevicePushBurst', 'splitDeviceFlush']) {
+      const all = accesses(sharedBuild(name));
+      expect(
+        all.filter((access) => access.includes('atomic')),
+        name,
+      ).to.deep.equal(['i32.atomic.store16']);
+      expect(all.at(-1), name).to.equal('i32.atomic.store16');
+    }
+  });
+
+  it('loads used.flags and avail_event atomically, in one order with avail.idx [split-driver-notify-barrier]', () => {
+    // All atomic accesses of WebAssembly are sequentially consistent: no other fence is needed.
+    const all = accesses(sharedBuild('splitDriverKickPrepare'));
+    expect(all.filter((access) => access.includes('atomic'))).to.deep.equal([
+      'i32.atomic.load16_u',
+      'i32.atomic.load16_u',
+    ]);
+  });
+});
