@@ -1,9 +1,25 @@
 // What both entries have in common.
+
+export { type DeviceType, NET, NetFeature } from './device-types.js';
 export type { Region } from './engine/regions.js';
 export { type ErrorCode, type Fault, VringError } from './errors.js';
-export { Feature } from './features.js';
+export {
+  Feature,
+  type Features,
+  featureMask,
+  featureSet,
+  featuresOfWords,
+  featureWord,
+  LegacyFeature,
+} from './features.js';
 export type { Host, MemoryOptions } from './host.js';
 export type { MemoryLike } from './memory.js';
+export {
+  Negotiation,
+  type NegotiationOptions,
+  type NegotiationState,
+  type TransportKind,
+} from './negotiation.js';
 export { Burst } from './queue/burst.js';
 export type { Completions } from './queue/completions.js';
 export type { DeviceQueue, DeviceQueueOptions, Element, Piece } from './queue/device-queue.js';
@@ -11,3 +27,4 @@ export type { Completion, DriverQueue, DriverQueueOptions, IndirectOptions } fro
 export type { Elements } from './queue/elements.js';
 export type { Areas, QueueOptions, RingFormat, Segment } from './queue/queue.js';
 export type { QueueStats } from './stats.js';
+export { DeviceStatus, type DeviceStatusOptions, Status } from './status.js';

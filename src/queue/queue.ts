@@ -1,7 +1,7 @@
 import * as L from '../../assembly/abi/layout.js';
 import type { LocalAreas, Ring } from '../engine/engine.js';
 import { describeFault, type ErrorCode, type Fault, VringError } from '../errors.js';
-import { Feature } from '../features.js';
+import { FEATURE_BITS_MAX, Feature } from '../features.js';
 import type { Arena, LinearMemory } from '../memory.js';
 import { type QueueStats, readStats } from '../stats.js';
 import { integer, show } from './check.js';
@@ -54,7 +54,8 @@ export function checkOptions(options: QueueOptions): CheckedOptions {
   if ((size & (size - 1)) !== 0)
     throw new VringError('EINVAL', `the size of a split queue must be a power of two, got ${size}`);
   const features = new Set<number>();
-  for (const feature of options.features ?? []) features.add(integer(feature, 'feature', 0, 127));
+  for (const feature of options.features ?? [])
+    features.add(integer(feature, 'feature', 0, FEATURE_BITS_MAX - 1));
   for (const feature of UNSUPPORTED)
     if (features.has(feature))
       throw new VringError(
