@@ -109,18 +109,19 @@ export class Translation {
     return true;
   }
 
-  /**
-   * Moves the question on behind the AT_FIT bytes of the last answer. False if the address would wrap past
-   * 2^64: nothing lies there.
-   */
+  /** Whether the range of the question ends past 2^64. */
+  wraps(): boolean {
+    const { at } = this;
+    return at[AT_HIGH] === 0xffffffff && at[AT_LOW] + at[AT_LENGTH] > 0x100000000;
+  }
+
+  /** Moves a question that does not wrap on behind the AT_FIT bytes of its answer. False if that was all. */
   advance(): boolean {
     const { at } = this;
     const fit = at[AT_FIT];
-    const low = (at[AT_LOW] + fit) >>> 0;
     at[AT_LENGTH] -= fit;
-    at[AT_LOW] = low;
-    if (low >= fit) return true;
-    at[AT_HIGH] += 1;
-    return at[AT_HIGH] !== 0;
+    at[AT_LOW] += fit;
+    if (at[AT_LOW] < fit) at[AT_HIGH] += 1; // a carry
+    return at[AT_LENGTH] !== 0;
   }
 }

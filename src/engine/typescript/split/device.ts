@@ -14,6 +14,7 @@ import {
   DESC_F_WRITE,
   DESC_FLAGS,
   DESC_LEN,
+  DESC_NEXT,
   EVENT_FAR,
   FAULT_AVAIL_IDX,
   FAULT_CHAIN_BYTES,
@@ -42,17 +43,7 @@ import type { LinearMemory } from '../../../memory.js';
 import type { DeviceRing, DeviceRingConfig } from '../../engine.js';
 import type { Regions } from '../../regions.js';
 import { availFlags, availIdx, availRing, usedEvent } from '../abi/avail.js';
-import {
-  DESC_SHIFT,
-  desc,
-  descAddrHigh,
-  descAddrLow,
-  descFlagsNext,
-  descLen,
-  flagsOf,
-  nextOf,
-  unalignedWord,
-} from '../abi/desc.js';
+import { DESC_SHIFT, DESC_WORDS, unalignedWord } from '../abi/desc.js';
 import { EVENT_WINDOW_MAX, needEvent } from '../abi/event.js';
 import { availEvent, usedElem, usedFlags, usedIdx, usedRing } from '../abi/used.js';
 import {
@@ -71,11 +62,15 @@ import { acquire, publish } from '../order.js';
 import { BaseRing } from '../ring.js';
 
 // Constants that are imported are looked up in their module each time; those of this module are compiled in.
-const SIMPLE = DESC_F_NEXT | DESC_F_INDIRECT; // flags that the usual descriptor lacks
+const NEXT = DESC_F_NEXT;
 const WRITE = DESC_F_WRITE;
+const INDIRECT = DESC_F_INDIRECT;
+const SIMPLE = NEXT | INDIRECT; // flags that the usual descriptor lacks
 const LEN = DESC_LEN >>> 2;
 const FLAGS = DESC_FLAGS >>> 2;
-const SHIFT = DESC_SHIFT;
+const NEXT_SHIFT = (DESC_NEXT - DESC_FLAGS) << 3; // from the start of the word that begins with flags
+const SHIFT = DESC_SHIFT; // of a descriptor's index, for words
+const DESC_LOG2 = DESC_SHIFT + 2; // ... for bytes
 
 /**
  * What a word index is masked with: no 32-bit word of a memory has a larger one. So it changes nothing, but
@@ -106,8 +101,6 @@ const STOPPED = 0;
 
 const CHAIN_BYTES_MAX = 0x100000000;
 
-const u64 = (low: number, high: number): bigint => (BigInt(high) << 32n) | BigInt(low);
-
 /** Device side of a split virtqueue (virtio 1.4, 2.7). Works in place on the driver's memory. */
 export class SplitDevice extends BaseRing implements DeviceRing {
   // Numbers start as small integers and objects never start as undefined: V8 then knows the kind of each
@@ -133,6 +126,8 @@ export class SplitDevice extends BaseRing implements DeviceRing {
 
   declare private readonly translation: Translation;
   declare private readonly heads: Uint32Array;
+  /** The descriptor read last from a table that is not aligned. */
+  private readonly gathered = new Uint32Array(DESC_WORDS);
   /** Per slot of the used ring: id plus 1 of the entry filled but not published, 0: none; and its length. */
   declare private readonly filledId: Uint16Array;
   declare private readonly filledLength: Uint32Array;
@@ -260,14 +255,17 @@ export class SplitDevice extends BaseRing implements DeviceRing {
           const e = (element + (taken << 2)) & WORD;
           u32[e] = head;
           u32[e + 1] = ahead + taken;
-          // All ones or all zeros, which spares a branch that nobody can foretell.
-          const write = (flags & WRITE) >>> 1;
-          const writable = (0 - write) | 0;
-          u32[e + 2] = 1 << (write << 4);
+          let counts = 0x10000; // no piece out, one in
+          let writable = length;
+          if ((flags & WRITE) === 0) {
+            counts = 1;
+            writable = 0;
+            bytesOut += length;
+          }
+          u32[e + 2] = counts;
           u32[e + 3] = 0;
-          bytesOut += (length & ~writable) >>> 0;
           heads[h + STATE] = IN_FLIGHT | position;
-          heads[h + WRITABLE] = length & writable;
+          heads[h + WRITABLE] = writable;
           heads[((position & mask) << HEAD_SHIFT) + POPPED] = head;
         }
         first = ahead + taken;
@@ -321,159 +319,210 @@ export class SplitDevice extends BaseRing implements DeviceRing {
    * how many there are and leaves the sums in `chain…`; RESULT_NO_ROOM; or RESULT_BROKEN with the reason in
    * `suspect`. With NO_PIECES it writes none and goes on until the limits of `availableBytes` (STOPPED).
    *
-   * Every word of a descriptor is loaded once. The loop ends: each turn either visits one more descriptor
-   * of the current table, of which there may be as many as the table has, or enters a table, once.
+   * Every word of a descriptor is loaded once. The loop ends: each turn either takes one of the `left`
+   * descriptors that the current table and the queue size allow, or enters a table, once.
    */
   private walk(head: number, piece: number, room: number): number {
     const { translation, size } = this;
-    const { u8, u32 } = this.memory;
+    const { u32 } = this.memory;
     const { at, window } = translation;
     const measuring = piece === NO_PIECES;
     let windowHigh = window[WINDOW_HIGH];
     let windowLow = window[WINDOW_LOW];
     let windowLength = window[WINDOW_LENGTH];
     let windowLocal = window[WINDOW_LOCAL];
-    let table = this.descTable; // word index, or byte address of a table that is not aligned
-    let aligned = true;
+    let words = u32; // where the descriptors are
+    let table = this.descTable; // word index; byte address of a table that is not aligned
     let entries = size;
+    let limit = size;
+    let left = size;
     let inTable = false;
     let index = head;
-    let visited = 0; // of this table
-    let total = 0; // of all tables
-    let readable = 0;
+    let bytes = 0;
     let writable = 0;
     let pieces = 0;
     let out = 0;
-    let writing = false; // a device-writable descriptor was seen
-    let result = STOPPED;
+    let writing = 0; // flag WRITE of the descriptor before
     for (;;) {
-      if (measuring) {
-        this.chainReadable = readable;
-        this.chainWritable = writable;
-        if (this.availableIn + writable >= this.maxIn && this.availableOut + readable >= this.maxOut) break;
-        if (this.budget === 0) break;
-        this.budget--;
+      if (measuring && this.enough(bytes - writable, writable)) return STOPPED;
+      let d = (table + (index << SHIFT)) & WORD;
+      if (words !== u32) {
+        this.gather(table + index * DESC_BYTES);
+        d = 0;
       }
-      let low: number;
-      let high: number;
-      let length: number;
-      let flagsNext: number;
-      if (aligned) {
-        const d = desc(table, index);
-        low = descAddrLow(u32, d);
-        high = descAddrHigh(u32, d);
-        length = descLen(u32, d);
-        flagsNext = descFlagsNext(u32, d);
-      } else {
-        const d = table + index * DESC_BYTES;
-        low = unalignedWord(u8, d);
-        high = unalignedWord(u8, d + 4);
-        length = unalignedWord(u8, d + 8);
-        flagsNext = unalignedWord(u8, d + 12);
-      }
-      const flags = flagsOf(flagsNext);
+      const low = words[d];
+      const high = words[d + 1];
+      const length = words[d + LEN];
+      const flagsNext = words[d + FLAGS]; // flags in the lower half, next in the upper
 
-      if ((flags & DESC_F_INDIRECT) !== 0) {
-        if (!this.indirect) return this.suspected(FAULT_INDIRECT_REFUSED, BigInt(index), BigInt(flags));
-        if (inTable) return this.suspected(FAULT_INDIRECT_NESTED, BigInt(index), BigInt(flags));
-        if ((flags & DESC_F_NEXT) !== 0)
-          return this.suspected(FAULT_INDIRECT_NEXT, BigInt(index), BigInt(flags));
-        if (length === 0 || (length & (DESC_BYTES - 1)) !== 0)
-          return this.suspected(FAULT_TABLE_LENGTH, BigInt(length), u64(low, high));
+      if ((flagsNext & INDIRECT) !== 0) {
         at[AT_LOW] = low;
         at[AT_HIGH] = high;
         at[AT_LENGTH] = length;
-        if (!translation.find() || at[AT_FIT] !== length)
-          return this.suspected(FAULT_TABLE_RANGE, u64(low, high), BigInt(length));
-        // Takes part in a loop of the queue's own table only if the driver changes it under our eyes.
-        if (visited === entries) return this.suspected(FAULT_CHAIN_LOOP, BigInt(head), BigInt(entries));
+        if (!this.tableSound(index, flagsNext & 0xffff, inTable)) return RESULT_BROKEN;
+        // Of the queue's own table as many were visited as it has: the driver changed it under our eyes.
+        if (left === 0) return this.suspected(FAULT_CHAIN_LOOP, BigInt(head), BigInt(entries));
         const local = at[AT_LOCAL];
-        aligned = (local & 3) === 0;
-        table = aligned ? local >>> 2 : local;
-        entries = length / DESC_BYTES;
+        if ((local & 3) === 0) {
+          table = local >>> 2;
+        } else {
+          words = this.gathered;
+          table = local;
+        }
+        entries = length >>> DESC_LOG2;
+        limit = Math.min(entries, left);
+        left = limit;
         inTable = true;
         index = 0;
-        visited = 0;
-        // The window moved to the table. The buffers are where they were, so the local copy stays.
+        // The window moved to the table. The buffers are where they were, so the copies of it stay.
         continue;
       }
 
-      if (visited === entries) return this.suspected(FAULT_CHAIN_LOOP, BigInt(head), BigInt(entries));
-      visited++;
-      if (total === size) return this.suspected(FAULT_CHAIN_LONG, BigInt(head), BigInt(size));
-      total++;
+      if (left === 0) {
+        // Over all tables `size` are allowed; a table that allows no more than that comes first.
+        if (limit === entries) return this.suspected(FAULT_CHAIN_LOOP, BigInt(head), BigInt(entries));
+        return this.suspected(FAULT_CHAIN_LONG, BigInt(head), BigInt(size));
+      }
+      left--;
 
-      const write = (flags & DESC_F_WRITE) !== 0;
-      if (writing && !write) return this.suspected(FAULT_SEGMENT_ORDER, u64(low, high), BigInt(length));
+      const write = flagsNext & WRITE;
+      if (write < writing) {
+        at[AT_LOW] = low;
+        at[AT_HIGH] = high;
+        return this.suspected(FAULT_SEGMENT_ORDER, this.asked(), BigInt(length));
+      }
       writing = write;
 
       const offset = (low - windowLow) >>> 0;
-      if (high === windowHigh && offset < windowLength && (length - 1) >>> 0 < windowLength - offset) {
+      if (
+        high === windowHigh &&
+        offset < windowLength &&
+        // A length of 0 becomes the largest number and fails, as it should: it is placed otherwise.
+        (length - 1) >>> 0 < (windowLength - offset) >>> 0
+      ) {
         if (!measuring) {
           if (pieces === room) return RESULT_NO_ROOM;
-          u32[piece] = windowLocal + offset;
-          u32[piece + 1] = length;
-          piece += 2;
-        }
-        pieces++;
-      } else if (length === 0) {
-        if (!measuring) {
-          if (pieces === room) return RESULT_NO_ROOM;
-          u32[piece] = 0;
-          u32[piece + 1] = 0;
-          piece += 2;
+          const p = (piece + (pieces << 1)) & WORD;
+          u32[p] = windowLocal + offset;
+          u32[p + 1] = length;
         }
         pieces++;
       } else {
         at[AT_LOW] = low;
         at[AT_HIGH] = high;
         at[AT_LENGTH] = length;
-        // Ends: each region found takes at least one byte off AT_LENGTH and lies behind the one before.
-        do {
-          if (!translation.find()) return this.suspected(FAULT_SEGMENT_RANGE, u64(low, high), BigInt(length));
-          if (!measuring) {
-            if (pieces === room) return RESULT_NO_ROOM;
-            u32[piece] = at[AT_LOCAL];
-            u32[piece + 1] = at[AT_FIT];
-            piece += 2;
-          }
-          pieces++;
-          if (!translation.advance() && at[AT_LENGTH] !== 0)
-            return this.suspected(FAULT_SEGMENT_RANGE, u64(low, high), BigInt(length));
-        } while (at[AT_LENGTH] !== 0);
+        const placed = this.place(piece, pieces, room);
+        if (placed < 0) return placed;
+        pieces = placed;
         windowHigh = window[WINDOW_HIGH];
         windowLow = window[WINDOW_LOW];
         windowLength = window[WINDOW_LENGTH];
         windowLocal = window[WINDOW_LOCAL];
       }
 
-      if (write) {
-        writable += length;
-      } else {
-        readable += length;
-        out = pieces;
-      }
-      if (readable + writable > CHAIN_BYTES_MAX)
-        return this.suspected(FAULT_CHAIN_BYTES, BigInt(head), BigInt(readable + writable));
+      bytes += length;
+      if (write !== 0) writable += length;
+      else out = pieces;
+      if (bytes > CHAIN_BYTES_MAX) return this.suspected(FAULT_CHAIN_BYTES, BigInt(head), BigInt(bytes));
 
-      if ((flags & DESC_F_NEXT) === 0) {
-        result = pieces;
-        break;
-      }
-      index = nextOf(flagsNext);
+      if ((flagsNext & NEXT) === 0) break;
+      index = flagsNext >>> NEXT_SHIFT;
       if (index >= entries) return this.suspected(FAULT_NEXT_RANGE, BigInt(index), BigInt(entries));
     }
     this.chainOut = out;
     this.chainIn = pieces - out;
     this.chainIndirect = inTable;
+    this.chainReadable = bytes - writable;
+    this.chainWritable = writable;
+    if (inTable) {
+      // Later chains look where this one's last buffer was, not where its table was.
+      window[WINDOW_HIGH] = windowHigh;
+      window[WINDOW_LOW] = windowLow;
+      window[WINDOW_LENGTH] = windowLength;
+      window[WINDOW_LOCAL] = windowLocal;
+    }
+    return pieces;
+  }
+
+  /**
+   * Checks a descriptor that refers to the table in the question of `translation`, and looks that up. False
+   * if it is bad, with the reason in `suspect`.
+   */
+  private tableSound(index: number, flags: number, inTable: boolean): boolean {
+    const { translation } = this;
+    const { at } = translation;
+    const length = at[AT_LENGTH];
+    if (!this.indirect) this.suspected(FAULT_INDIRECT_REFUSED, BigInt(index), BigInt(flags));
+    else if (inTable) this.suspected(FAULT_INDIRECT_NESTED, BigInt(index), BigInt(flags));
+    else if ((flags & NEXT) !== 0) this.suspected(FAULT_INDIRECT_NEXT, BigInt(index), BigInt(flags));
+    else if (length === 0 || (length & (DESC_BYTES - 1)) !== 0)
+      this.suspected(FAULT_TABLE_LENGTH, BigInt(length), this.asked());
+    else if (!translation.find() || at[AT_FIT] !== length)
+      this.suspected(FAULT_TABLE_RANGE, this.asked(), BigInt(length));
+    else return true;
+    return false;
+  }
+
+  /**
+   * Writes the pieces of the segment in the question of `translation`, behind the first `pieces`. Returns how
+   * many there are then, RESULT_NO_ROOM, or RESULT_BROKEN with the reason in `suspect`.
+   */
+  private place(piece: number, pieces: number, room: number): number {
+    const { translation } = this;
+    const { u32 } = this.memory;
+    const { at } = translation;
+    const measuring = piece === NO_PIECES;
+    const low = at[AT_LOW];
+    const high = at[AT_HIGH];
+    const length = at[AT_LENGTH];
+    if (translation.wraps()) return this.suspected(FAULT_SEGMENT_RANGE, this.asked(), BigInt(length));
+    at[AT_LOCAL] = 0;
+    at[AT_FIT] = 0;
+    let p = piece + (pieces << 1);
+    let n = pieces;
+    // Ends: each region found takes at least one byte off AT_LENGTH. A length of 0 is one piece, nowhere.
+    do {
+      if (length !== 0 && !translation.find()) {
+        at[AT_LOW] = low;
+        at[AT_HIGH] = high;
+        return this.suspected(FAULT_SEGMENT_RANGE, this.asked(), BigInt(length));
+      }
+      if (!measuring) {
+        if (n === room) return RESULT_NO_ROOM;
+        u32[p] = at[AT_LOCAL];
+        u32[p + 1] = at[AT_FIT];
+        p += 2;
+      }
+      n++;
+    } while (translation.advance());
+    return n;
+  }
+
+  /** The address in the question of `translation`. */
+  private asked(): bigint {
+    const { at } = this.translation;
+    return (BigInt(at[AT_HIGH]) << 32n) | BigInt(at[AT_LOW]);
+  }
+
+  /** Copies the descriptor at a byte address that is not aligned; each byte is loaded once. */
+  private gather(address: number): void {
+    const { u8 } = this.memory;
+    const { gathered } = this;
+    for (let i = 0; i < gathered.length; i++) gathered[i] = unalignedWord(u8, address + (i << 2));
+  }
+
+  /** Whether `availableBytes` has what it was asked for, with these bytes of a chain not yet complete. */
+  private enough(readable: number, writable: number): boolean {
+    if (
+      this.budget !== 0 &&
+      (this.availableIn + writable < this.maxIn || this.availableOut + readable < this.maxOut)
+    ) {
+      this.budget--;
+      return false;
+    }
     this.chainReadable = readable;
     this.chainWritable = writable;
-    // Later chains look where this one's last buffer was, not where its table was.
-    window[WINDOW_HIGH] = windowHigh;
-    window[WINDOW_LOW] = windowLow;
-    window[WINDOW_LENGTH] = windowLength;
-    window[WINDOW_LOCAL] = windowLocal;
-    return result;
+    return true;
   }
 
   /** Notes why a chain is bad. Nothing more may come of it: see `convict`. */

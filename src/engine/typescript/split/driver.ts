@@ -12,9 +12,11 @@ import {
   COUNT_TABLE_FAILED,
   DESC_BYTES,
   DESC_F_INDIRECT,
+  DESC_F_NEXT,
   DESC_F_WRITE,
   DESC_FLAGS,
   DESC_LEN,
+  DESC_NEXT,
   EVENT_FAR,
   FAULT_NONE,
   FAULT_USED_ID,
@@ -28,7 +30,7 @@ import {
 import type { LinearMemory } from '../../../memory.js';
 import type { DriverRing, DriverRingConfig } from '../../engine.js';
 import { availBytes, availFlags, availIdx, availRing, usedEvent } from '../abi/avail.js';
-import { chained, DESC_SHIFT, DESC_WORDS, desc } from '../abi/desc.js';
+import { DESC_SHIFT } from '../abi/desc.js';
 import { EVENT_WINDOW_MAX, needEvent } from '../abi/event.js';
 import { availEvent, usedBytes, usedElem, usedFlags, usedIdx, usedRing } from '../abi/used.js';
 import { Granules } from '../mm/granules.js';
@@ -36,10 +38,14 @@ import { acquire, publish } from '../order.js';
 import { BaseRing } from '../ring.js';
 
 // Constants that are imported are looked up in their module each time; those of this module are compiled in.
+const NEXT = DESC_F_NEXT;
 const WRITE = DESC_F_WRITE;
+const INDIRECT = DESC_F_INDIRECT;
 const LEN = DESC_LEN >>> 2;
 const FLAGS = DESC_FLAGS >>> 2;
-const SHIFT = DESC_SHIFT;
+const NEXT_SHIFT = (DESC_NEXT - DESC_FLAGS) << 3; // from the start of the word that begins with flags
+const SHIFT = DESC_SHIFT; // of a descriptor's index, for words
+const DESC_LOG2 = DESC_SHIFT + 2; // ... for bytes
 const WINDOW_MAX = EVENT_WINDOW_MAX;
 
 /**
@@ -187,15 +193,17 @@ export class SplitDriver extends BaseRing implements DriverRing {
         const d = (descTable + (free << SHIFT)) & WORD;
         const b = free << BUFFER_SHIFT;
         const length = u32[s + LEN];
+        let writable = length;
+        if ((flagsCount & WRITE) === 0) {
+          writable = 0;
+          bytesOut += length;
+        }
+        buffers[b + WRITABLE] = writable;
+        buffers[b + TOKEN] = u32[(token + i) & WORD];
         u32[d] = u32[s];
         u32[d + 1] = u32[s + 1];
         u32[d + LEN] = length;
         u32[d + FLAGS] = flagsCount & WRITE;
-        // All ones or all zeros, which spares a branch that nobody can foretell.
-        const writable = (0 - ((flagsCount & WRITE) >>> 1)) | 0;
-        bytesOut += (length & ~writable) >>> 0;
-        buffers[b + TOKEN] = u32[(token + i) & WORD];
-        buffers[b + WRITABLE] = length & writable;
         u16[(availRing + ((added + i) & mask)) & HALF_WORD] = free;
         free = buffers[b + LINK] & HEAD;
         buffers[b + LINK] = 1 << COUNT_SHIFT;
@@ -254,33 +262,37 @@ export class SplitDriver extends BaseRing implements DriverRing {
   private chainDirect(segment: number, count: number, head: number): void {
     const { u32 } = this.memory;
     const { buffers, descTable } = this;
-    let s = segment;
+    const last = count - 1;
     let at = head;
-    for (let left = count - 1; left > 0; left--) {
-      const d = desc(descTable, at);
-      const following = buffers[(at << BUFFER_SHIFT) + LINK];
+    let bytes = 0; // at most 32768 lengths below 2^32: the sums are exact
+    let writable = 0;
+    for (let i = 0; i < count; i++) {
+      const s = (segment + (i << SHIFT)) & WORD;
+      const d = (descTable + (at << SHIFT)) & WORD;
+      const length = u32[s + LEN];
+      let flagsNext = u32[s + FLAGS] & WRITE;
+      bytes += length;
+      if (flagsNext !== 0) writable += length;
       u32[d] = u32[s];
       u32[d + 1] = u32[s + 1];
-      u32[d + 2] = u32[s + 2];
-      u32[d + 3] = chained(u32[s + 3] & DESC_F_WRITE, following);
-      at = following;
-      s += DESC_WORDS;
+      u32[d + LEN] = length;
+      if (i !== last) {
+        at = buffers[at << BUFFER_SHIFT] & HEAD; // its LINK
+        flagsNext |= NEXT | (at << NEXT_SHIFT);
+      }
+      u32[d + FLAGS] = flagsNext;
     }
-    const d = desc(descTable, at);
-    u32[d] = u32[s];
-    u32[d + 1] = u32[s + 1];
-    u32[d + 2] = u32[s + 2];
-    u32[d + 3] = u32[s + 3] & DESC_F_WRITE;
     const b = head << BUFFER_SHIFT;
     this.free = buffers[(at << BUFFER_SHIFT) + LINK];
     buffers[b + LINK] |= count << COUNT_SHIFT;
     buffers[b + TAIL] = at;
-    this.measure(segment, count, head);
+    buffers[b + WRITABLE] = Math.min(writable, 0xffffffff);
+    this.counts[COUNT_BYTES_OUT] += bytes - writable;
   }
 
   /**
    * Writes `count` segments to a table and lets descriptor `head` refer to it (2.7.5.3). False if there is no
-   * table to be had; then nothing was written.
+   * table to be had; then nothing was written. `free` becomes the descriptor that follows.
    */
   private chainIndirect(segment: number, count: number, head: number): boolean {
     const granule = this.granules.alloc(count);
@@ -289,50 +301,38 @@ export class SplitDriver extends BaseRing implements DriverRing {
       return false;
     }
     const { u32 } = this.memory;
-    const table = this.tablesWord + granule * DESC_WORDS;
-    let s = segment;
-    let d = table;
-    for (let i = 1; i < count; i++) {
+    const { buffers } = this;
+    const table = this.tablesWord + (granule << SHIFT);
+    const last = count - 1;
+    let bytes = 0;
+    let writable = 0;
+    for (let i = 0; i < count; i++) {
+      const s = (segment + (i << SHIFT)) & WORD;
+      const d = (table + (i << SHIFT)) & WORD;
+      const length = u32[s + LEN];
+      let flagsNext = u32[s + FLAGS] & WRITE;
+      bytes += length;
+      if (flagsNext !== 0) writable += length;
       u32[d] = u32[s];
       u32[d + 1] = u32[s + 1];
-      u32[d + 2] = u32[s + 2];
-      u32[d + 3] = chained(u32[s + 3] & DESC_F_WRITE, i);
-      d += DESC_WORDS;
-      s += DESC_WORDS;
+      u32[d + LEN] = length;
+      if (i !== last) flagsNext |= NEXT | ((i + 1) << NEXT_SHIFT);
+      u32[d + FLAGS] = flagsNext;
     }
-    u32[d] = u32[s];
-    u32[d + 1] = u32[s + 1];
-    u32[d + 2] = u32[s + 2];
-    u32[d + 3] = u32[s + 3] & DESC_F_WRITE;
-    const h = desc(this.descTable, head);
-    u32[h] = table << 2;
-    u32[h + 1] = 0;
-    u32[h + 2] = count * DESC_BYTES;
-    u32[h + 3] = DESC_F_INDIRECT;
+    const d = (this.descTable + (head << SHIFT)) & WORD;
+    u32[d] = table << 2;
+    u32[d + 1] = 0;
+    u32[d + LEN] = count << DESC_LOG2;
+    u32[d + FLAGS] = INDIRECT;
     const b = head << BUFFER_SHIFT;
-    this.free = this.buffers[b + LINK];
-    this.buffers[b + LINK] = TABLE << COUNT_SHIFT;
+    this.free = buffers[b + LINK];
+    buffers[b + LINK] = TABLE << COUNT_SHIFT;
+    buffers[b + WRITABLE] = Math.min(writable, 0xffffffff);
     this.tables[head << 1] = granule;
     this.tables[(head << 1) + 1] = count;
     this.counts[COUNT_INDIRECT]++;
-    this.measure(segment, count, head);
+    this.counts[COUNT_BYTES_OUT] += bytes - writable;
     return true;
-  }
-
-  /** Notes the writable length of a buffer of several segments and counts its readable bytes. */
-  private measure(segment: number, count: number, head: number): void {
-    const { u32 } = this.memory;
-    let readable = 0;
-    let writable = 0;
-    let s = segment;
-    for (let i = 0; i < count; i++) {
-      // At most 32768 lengths below 2^32: the sums are exact.
-      if ((u32[s + 3] & DESC_F_WRITE) !== 0) writable += u32[s + 2];
-      else readable += u32[s + 2];
-      s += DESC_WORDS;
-    }
-    this.buffers[(head << BUFFER_SHIFT) + WRITABLE] = Math.min(writable, 0xffffffff);
-    this.counts[COUNT_BYTES_OUT] += readable;
   }
 
   // ---- Notifying the device (2.7.10, 2.7.13.4) ----
