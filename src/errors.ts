@@ -87,6 +87,18 @@ const FAULTS: Record<number, readonly [ErrorCode, Describe]> = {
   [L.FAULT_USED_IDX]: ['EPROTO', (a, b) => `used.idx ${a} is ahead of ${b} by more than what is in flight`],
   [L.FAULT_USED_ID_RANGE]: ['EPROTO', (a, b) => `used id ${a}, the queue has ${b} descriptors`],
   [L.FAULT_USED_ID]: ['EPROTO', (a, b) => `used id ${a} (length ${b}) is not the head of a buffer in flight`],
+  [L.FAULT_DESC_UNAVAILABLE]: [
+    'EPROTO',
+    (a, b) => `the chain at slot ${a} goes on to slot ${b}, which is not available`,
+  ],
+  [L.FAULT_SLOTS]: [
+    'EPROTO',
+    (a, b) => `the chain at slot ${a} does not fit beside the ${b} slots that are in flight`,
+  ],
+  [L.FAULT_USED_BATCH]: [
+    'EPROTO',
+    (a, b) => `the batch that ends with used id ${a} has more buffers than the ${b} used entries`,
+  ],
   [L.FAULT_USED_LEN]: ['EPROTO', (a, b) => `used length ${a} is above the writable length ${b}`],
 };
 

@@ -33,6 +33,27 @@ export const USED_ELEM_ID = 0;
 export const USED_ELEM_LEN = 4;
 export const USED_F_NO_NOTIFY = 1;
 
+// ---- Packed virtqueue, wire format (virtio 1.4, 2.8) ----
+
+/** struct pvirtq_desc (2.8.13): addr and len as in a split descriptor, then id and flags. */
+export const PACKED_DESC_ID = 12;
+export const PACKED_DESC_FLAGS = 14;
+export const PACKED_DESC_F_AVAIL = 0x80;
+export const PACKED_DESC_F_USED = 0x8000;
+
+/** struct pvirtq_event_suppress (2.8.14): off_wrap (offset, wrap counter in bit 15), flags in bits 0 and 1. */
+export const EVENT_BYTES = 4;
+export const EVENT_OFF_WRAP = 0;
+export const EVENT_FLAGS = 2;
+export const EVENT_FLAGS_MASK = 3;
+export const RING_EVENT_FLAGS_ENABLE = 0;
+export const RING_EVENT_FLAGS_DISABLE = 1;
+export const RING_EVENT_FLAGS_DESC = 2;
+
+/** Alignment of the three areas of a packed virtqueue (2.8.10.1). */
+export const PACKED_DESCRIPTOR_ALIGN = 16;
+export const PACKED_EVENT_ALIGN = 4;
+
 /** Alignment of the three areas of a split virtqueue (2.7). */
 export const SPLIT_DESCRIPTOR_ALIGN = 16;
 export const SPLIT_DRIVER_ALIGN = 2;
@@ -108,6 +129,8 @@ export const RESULT_NOT_IN_FLIGHT = -4;
 export const RESULT_WRITTEN = -5;
 /** The slot is out of range, filled already, or not filled yet. */
 export const RESULT_SLOT = -6;
+/** A saved state does not fit this queue or contradicts itself; nothing was changed. */
+export const RESULT_STATE = -7;
 
 // ---- Counters, in this order; u64 in the control block of the WebAssembly engine ----
 
@@ -170,3 +193,9 @@ export const FAULT_USED_ID_RANGE = 16;
 export const FAULT_USED_ID = 17;
 /** used length (a) is above the writable length (b) of the buffer; strict mode only. */
 export const FAULT_USED_LEN = 18;
+/** The chain at ring slot a goes on to slot b, which the driver has not made available. */
+export const FAULT_DESC_UNAVAILABLE = 19;
+/** The chain at ring slot a needs more slots than the queue has beside the b that are in flight. */
+export const FAULT_SLOTS = 20;
+/** In-order use: the batch that ends with used id a holds more buffers than the used entries (b) that came. */
+export const FAULT_USED_BATCH = 21;
