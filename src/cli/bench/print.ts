@@ -1,5 +1,6 @@
 import type { Params, Ratio, Report, Result } from '../report.js';
 import { type Cell, number, ratio, table } from '../table.js';
+import { paramName, paramValue } from './cases.js';
 
 /** A report as tables for the terminal. */
 export function print(report: Report): string {
@@ -14,13 +15,6 @@ export function print(report: Report): string {
   ].join('\n\n');
 }
 
-/** Short names of parameters, as column heads. */
-const HEADS: Record<string, string> = { size: 'ring size', eventIdx: 'event idx' };
-
-const head = (key: string): string => HEADS[key] ?? key;
-const cell = (value: string | number | boolean): string =>
-  typeof value === 'boolean' ? (value ? 'on' : 'off') : `${value}`;
-
 function resultTable(results: readonly Result[]): string {
   const keys = Object.keys(results[0].params);
   const rows: Cell[][] = [];
@@ -28,11 +22,11 @@ function resultTable(results: readonly Result[]): string {
   for (const { name, ring, params, median, min, max } of results) {
     const now = JSON.stringify([ring, params]);
     // Said once per group of rows.
-    const shown = now === before ? keys.map(() => '') : keys.map((key) => cell(params[key]));
+    const shown = now === before ? keys.map(() => '') : keys.map((key) => paramValue(params[key]));
     before = now;
     rows.push([name, ...shown, number(median), number(min), number(max), number(1e3 / median)]);
   }
-  return table(['contender', ...keys.map(head), 'ns/buffer', 'min', 'max', 'M buffers/s'], rows);
+  return table(['contender', ...keys.map(paramName), 'ns/buffer', 'min', 'max', 'M buffers/s'], rows);
 }
 
 function ratioTable(ratios: readonly Ratio[]): string {
@@ -47,9 +41,9 @@ function ratioTable(ratios: readonly Ratio[]): string {
     rows.set(key, row);
   }
   return table(
-    [...keys.map(head), ...names.map((name) => name.replace('/', ' /\n'))],
+    [...keys.map(paramName), ...names.map((name) => name.replace('/', ' /\n'))],
     [...rows.values()].map(({ params, cells }) => [
-      ...keys.map((key) => cell(params[key])),
+      ...keys.map((key) => paramValue(params[key])),
       ...names.map((name) => cells.get(name) ?? ''),
     ]),
     0,
