@@ -57,13 +57,19 @@ import { fence } from '../order';
 /** What the device remembers of each head. Private memory. */
 @unmanaged
 export class Head {
-  /** Device-writable bytes of the element in flight, saturated at 2^32 - 1. */
+  /** Device-writable bytes of the element in flight, saturated at 2^32 - 1; what was written, once filled. */
   writable: u32;
+  /** Popped, and neither detached nor published as used: the driver must not make it available again. */
   inFlight: bool;
-  /** The used slot with this index, counted from 0, is filled and not yet flushed. */
-  filled: bool;
-  /** Keeps the records aligned. */
-  reserved: u16;
+  /** In flight, but its used entry is written: it can be neither pushed nor put back any more. */
+  used: bool;
+  /** Of the used slot with this index: 1 + the id of the entry filled and not yet flushed, or 0. */
+  filledId: u16;
+
+  /** The device can do with it what it likes. */
+  get inHand(): bool {
+    return this.inFlight && !this.used;
+  }
 }
 
 function headAt(heads: usize, id: u32): Head {
@@ -408,21 +414,18 @@ export class SplitDevice extends Queue {
 
   // ---- Giving back ----
 
-  /** Writes the used entry at `slot`; 0 or why not. */
-  private use(id: u32, written: u32, slot: u16): i32 {
+  /** 0 if the element can be used with `written` bytes, or why not. */
+  private usable(id: u32, written: u32): i32 {
     if (id >= this.size) return RESULT_NOT_IN_FLIGHT;
     const head = this.head(id);
-    if (!head.inFlight) return RESULT_NOT_IN_FLIGHT;
-    if (written > head.writable) return RESULT_WRITTEN;
-    head.inFlight = false;
-    this.bytesIn += written;
-    usedElemSet(usedElem(this.used, <u32>slot & (this.size - 1)), id, written);
-    return 0;
+    if (!head.inHand) return RESULT_NOT_IN_FLIGHT;
+    return written > head.writable ? RESULT_WRITTEN : 0;
   }
 
-  private publish(n: u32): void {
+  private publish(n: u32, bytes: u64): void {
     this.inFlight -= n;
     this.completed += n;
+    this.bytesIn += bytes;
     this.unsignalled = min<u32>(this.unsignalled + n, 0x10000);
     const idx = this.usedIdxShadow + <u16>n;
     this.usedIdxShadow = idx;
@@ -432,26 +435,39 @@ export class SplitDevice extends Queue {
   pushBurst(elements: usize, n: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
     if (this.fills > 0) return RESULT_SLOT;
-    const slot = this.usedIdxShadow;
+    const mask = this.size - 1;
+    const slot = <u32>this.usedIdxShadow;
+    let bytes: u64 = 0;
     let pushed: u32 = 0;
     for (; pushed < n; pushed++) {
       const record = element(elements, pushed);
-      if (this.use(elementId(record), elementWritten(record), slot + <u16>pushed) < 0) break;
+      const id = elementId(record);
+      const written = elementWritten(record);
+      if (this.usable(id, written) < 0) break;
+      this.head(id).inFlight = false;
+      usedElemSet(usedElem(this.used, (slot + pushed) & mask), id, written);
+      bytes += written;
     }
-    if (pushed > 0) this.publish(pushed);
+    if (pushed > 0) this.publish(pushed, bytes);
     return <i32>pushed;
   }
 
   fill(id: u32, written: u32, offset: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
-    if (offset >= this.size) return RESULT_SLOT;
-    // Marks are kept by used slot: the slot `offset` ahead is the same one until flush moves on.
-    const slot = this.usedIdxShadow + <u16>offset;
-    const mark = this.head(<u32>slot & (this.size - 1));
-    if (mark.filled) return RESULT_SLOT;
-    const result = this.use(id, written, slot);
+    const result = this.usable(id, written);
     if (result < 0) return result;
-    mark.filled = true;
+    // Further ahead may lie entries that the driver has not taken yet: it has at most as many free slots as
+    // there are elements that it waits for.
+    if (offset >= this.inFlight) return RESULT_SLOT;
+    // Marks are kept by used slot: the slot `offset` ahead is the same one until flush moves on.
+    const slot = (<u32>this.usedIdxShadow + offset) & (this.size - 1);
+    const mark = this.head(slot);
+    if (mark.filledId != 0) return RESULT_SLOT;
+    mark.filledId = <u16>(id + 1);
+    const head = this.head(id);
+    head.used = true;
+    head.writable = written;
+    usedElemSet(usedElem(this.used, slot), id, written);
     this.fills++;
     return 0;
   }
@@ -461,15 +477,23 @@ export class SplitDevice extends Queue {
     if (n > this.fills) return RESULT_SLOT;
     const mask = this.size - 1;
     const slot = <u32>this.usedIdxShadow;
-    for (let i: u32 = 0; i < n; i++) if (!this.head((slot + i) & mask).filled) return RESULT_SLOT;
-    for (let i: u32 = 0; i < n; i++) this.head((slot + i) & mask).filled = false;
+    for (let i: u32 = 0; i < n; i++) if (this.head((slot + i) & mask).filledId == 0) return RESULT_SLOT;
+    let bytes: u64 = 0;
+    for (let i: u32 = 0; i < n; i++) {
+      const mark = this.head((slot + i) & mask);
+      const head = this.head(<u32>mark.filledId - 1);
+      mark.filledId = 0;
+      head.inFlight = false;
+      head.used = false;
+      bytes += head.writable;
+    }
     this.fills -= n;
-    if (n > 0) this.publish(n);
+    if (n > 0) this.publish(n, bytes);
     return 0;
   }
 
   detach(id: u32): i32 {
-    if (id >= this.size || !this.head(id).inFlight) return RESULT_NOT_IN_FLIGHT;
+    if (id >= this.size || !this.head(id).inHand) return RESULT_NOT_IN_FLIGHT;
     this.head(id).inFlight = false;
     this.inFlight--;
     return 0;
@@ -480,7 +504,7 @@ export class SplitDevice extends Queue {
     const last = this.lastAvail;
     for (let i: u32 = 1; i <= n; i++) {
       const head = this.head(this.popped(last - <u16>i));
-      if (head.inFlight) {
+      if (head.inHand) {
         // Taken out at once, so that a head that was popped again later is not counted for both.
         head.inFlight = false;
         continue;
@@ -496,12 +520,12 @@ export class SplitDevice extends Queue {
   lastPopped(): i32 {
     if (this.inFlight == 0) return RESULT_NOT_IN_FLIGHT;
     const id = this.popped(this.lastAvail - 1);
-    return this.head(id).inFlight ? <i32>id : RESULT_NOT_IN_FLIGHT;
+    return this.head(id).inHand ? <i32>id : RESULT_NOT_IN_FLIGHT;
   }
 
   /** f64, so that all of a u32 fits beside the negative results. */
   writable(id: u32): f64 {
-    if (id >= this.size || !this.head(id).inFlight) return RESULT_NOT_IN_FLIGHT;
+    if (id >= this.size || !this.head(id).inHand) return RESULT_NOT_IN_FLIGHT;
     return <f64>this.head(id).writable;
   }
 

@@ -671,7 +671,9 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     const { size, heads } = this;
     const h = id << HEAD_SHIFT;
     if (!(written >= 0 && written <= heads[h + WRITABLE])) return RESULT_WRITTEN;
-    if (!(offset >= 0 && offset < size)) return RESULT_SLOT;
+    // Further ahead there may be entries that the driver has not taken yet: it has `size` buffers at most,
+    // and those in flight are not among the ones it has yet to take.
+    if (!(offset >= 0 && offset < this.inFlight)) return RESULT_SLOT;
     const slot = (this.used + offset) & (size - 1);
     if (this.filledId[slot] !== 0) return RESULT_SLOT;
     this.memory.fresh();
