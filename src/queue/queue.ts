@@ -1,10 +1,10 @@
 import * as L from '../../assembly/abi/layout.js';
 import type { LocalAreas, Ring } from '../engine/engine.js';
-import { describeFault, type ErrorCode, type Fault, VringError } from '../errors.js';
+import { describeFault, type ErrorCode, type Fault, show, VringError } from '../errors.js';
 import { FEATURE_BITS_MAX, Feature } from '../features.js';
 import type { Arena, LinearMemory } from '../memory.js';
 import { type QueueStats, readStats } from '../stats.js';
-import { integer, show } from './check.js';
+import { integer } from './check.js';
 
 /** A contiguous range: part of a buffer. */
 export interface Segment {
@@ -53,9 +53,11 @@ export function checkOptions(options: QueueOptions): CheckedOptions {
   const size = integer(options.size, 'size', 1, L.QUEUE_SIZE_MAX);
   if ((size & (size - 1)) !== 0)
     throw new VringError('EINVAL', `the size of a split queue must be a power of two, got ${size}`);
+  const { features: given = [] } = options;
+  if (typeof given !== 'object' || typeof given?.[Symbol.iterator] !== 'function')
+    throw new VringError('EINVAL', `features must be an array or a Set of bit numbers, got ${show(given)}`);
   const features = new Set<number>();
-  for (const feature of options.features ?? [])
-    features.add(integer(feature, 'feature', 0, FEATURE_BITS_MAX - 1));
+  for (const feature of given) features.add(integer(feature, 'feature', 0, FEATURE_BITS_MAX - 1));
   for (const feature of UNSUPPORTED)
     if (features.has(feature))
       throw new VringError(
@@ -120,6 +122,13 @@ export function checkAreas(
   return local;
 }
 
+/** The ring of a queue that was released. In place of a flag: what is not misused pays nothing for it. */
+const RELEASED = new Proxy({} as Ring, {
+  get() {
+    throw new VringError('EINVAL', 'the queue was released: make a new one');
+  },
+});
+
 /** What both sides of a queue have: a ring of the engine, its fault, statistics. */
 export abstract class Queue<R extends Ring> {
   readonly ring: RingFormat = 'split';
@@ -128,7 +137,7 @@ export abstract class Queue<R extends Ring> {
   protected readonly errors = new Map<ErrorCode, number>();
 
   protected constructor(
-    protected readonly core: R,
+    protected core: R,
     protected readonly memory: LinearMemory,
     protected readonly arena: Arena,
     private readonly side: 'driver' | 'device',
@@ -176,8 +185,16 @@ export abstract class Queue<R extends Ring> {
     }
   }
 
-  protected sameMemory(records: { memory: LinearMemory }, what: string): void {
-    if (records?.memory !== this.memory)
-      this.fail('EINVAL', `${what} must come from a queue of this engine, got ${show(records)}`);
+  protected failRecords(records: unknown, what: string): never {
+    this.fail(
+      'EINVAL',
+      `${what} must come from a queue of this engine and not be freed, got ${show(records)}`,
+    );
+  }
+
+  /** Gives the ring back. Whatever is asked of the queue afterwards is refused. */
+  protected releaseCore(): void {
+    this.core.release();
+    this.core = RELEASED as R;
   }
 }
