@@ -7,7 +7,7 @@ const NEXT = 1;
 const WRITE = 2;
 
 /** Burst operations, with their records written and read as words: the fastest way to use a queue. */
-export async function recordsTask(name: 'wasm' | 'typescript', options: CycleOptions): Promise<Task> {
+export async function burstTask(name: 'wasm' | 'typescript', options: CycleOptions): Promise<Task> {
   const { driver, device, buffers } = await createQueues(name, options);
   const { size, burst: count, segments } = options;
   const burst = driver.createBurst(count, count * segments);

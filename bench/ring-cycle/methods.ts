@@ -3,7 +3,7 @@ import { type CycleOptions, outSegments, SEGMENT_BYTES, writtenBytes } from './o
 import { createQueues } from './queues.js';
 
 /** Burst operations, with their records written and read through methods. */
-export async function burstTask(name: 'wasm' | 'typescript', options: CycleOptions): Promise<Task> {
+export async function methodsTask(name: 'wasm' | 'typescript', options: CycleOptions): Promise<Task> {
   const { driver, device, buffers } = await createQueues(name, options);
   const { size, burst: count, segments } = options;
   const burst = driver.createBurst(count, count * segments);
