@@ -15,6 +15,12 @@ export function acquire(address: usize): u16 {
   return load<u16>(address);
 }
 
+/** As `acquire`, of two neighbouring 16-bit words at once. `address` is a multiple of 4. */
+export function acquire32(address: usize): u32 {
+  if (ASC_FEATURE_THREADS) return atomic.load<u32>(address);
+  return load<u32>(address);
+}
+
 /**
  * Marks where a `publish` must not be overtaken by a later `acquire`: the places that the specification
  * calls memory barriers between a store and a load. It needs no instruction: all atomic accesses of the

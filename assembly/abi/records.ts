@@ -28,6 +28,14 @@ export function segmentRest(record: usize): u64 {
   return load<u64>(record, SEGMENT_LENGTH);
 }
 
+export function restLength(rest: u64): u32 {
+  return <u32>rest;
+}
+
+export function restSegmentFlags(rest: u64): u32 {
+  return <u32>(rest >> 32) & 0xffff;
+}
+
 export function restCount(rest: u64): u32 {
   return <u32>(rest >> 48);
 }

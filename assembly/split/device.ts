@@ -8,6 +8,16 @@ import {
   DESC_F_INDIRECT,
   DESC_F_NEXT,
   DESC_F_WRITE,
+  DEVICE_AVAIL,
+  DEVICE_EVENTS,
+  DEVICE_FILL_FIRST,
+  DEVICE_FILLS,
+  DEVICE_IN_FLIGHT,
+  DEVICE_OLDEST,
+  DEVICE_ORDER,
+  DEVICE_SLOTS,
+  DEVICE_UNSIGNALLED,
+  DEVICE_USED,
   EVENT_FAR,
   FAULT_AVAIL_IDX,
   FAULT_CHAIN_BYTES,
@@ -24,6 +34,8 @@ import {
   FAULT_SEGMENT_RANGE,
   FAULT_TABLE_LENGTH,
   FAULT_TABLE_RANGE,
+  FILL_BYTES,
+  HEAD_BYTES,
   RESULT_BROKEN,
   RESULT_NO_ROOM,
   RESULT_NOT_IN_FLIGHT,
@@ -32,7 +44,7 @@ import {
   USED_F_NO_NOTIFY,
 } from '../abi/layout';
 import { Queue } from '../abi/queue';
-import { element, elementId, elementSet, elementWritten, pieceSet } from '../abi/records';
+import { element, elementId, elementSet, elementWritten } from '../abi/records';
 import { RegionTable } from '../abi/region';
 import {
   availEventSet,
@@ -52,23 +64,8 @@ import {
   usedFlagsSet,
   usedIdxSet,
 } from '../abi/split';
+import { Fill, fillAt, Head, headAt, wordAt, wordAtSet } from '../abi/state';
 import { fence } from '../order';
-
-/** What the device remembers of each head. Private memory. */
-@unmanaged
-export class Head {
-  /** Device-writable bytes of the element in flight, saturated at 2^32 - 1. */
-  writable: u32;
-  inFlight: bool;
-  /** The used slot with this index, counted from 0, is filled and not yet flushed. */
-  filled: bool;
-  /** Keeps the records aligned. */
-  reserved: u16;
-}
-
-function headAt(heads: usize, id: u32): Head {
-  return changetype<Head>(heads + <usize>id * offsetof<Head>());
-}
 
 @unmanaged
 export class SplitDevice extends Queue {
@@ -78,9 +75,15 @@ export class SplitDevice extends Queue {
   used: usize;
   /** Head[size] */
   heads: usize;
-  /** u16[size]: the head popped at each avail position; what rewind goes by, not the driver's ring. */
+  /** Fill[size], by used slot. */
+  fillRing: usize;
+  /**
+   * u16[size]: the head popped at each avail position, 0xffff where none was. What rewind and in-order use go
+   * by, not the driver's ring.
+   */
   order: usize;
   eventIdx: bool;
+  inOrder: bool;
   indirect: bool;
 
   /** Available-buffer notifications are wanted. */
@@ -90,7 +93,7 @@ export class SplitDevice extends Queue {
   /** used.idx as published. */
   usedIdxShadow: u16;
   inFlight: u32;
-  /** Slots filled and not flushed. */
+  /** Slots filled and not flushed; in in-order use, elements done and not published. */
   fills: u32;
   /** Elements pushed since the last shouldInterrupt. */
   unsignalled: u32;
@@ -121,8 +124,10 @@ export class SplitDevice extends Queue {
     avail: usize,
     used: usize,
     heads: usize,
+    fillRing: usize,
     order: usize,
     eventIdx: bool,
+    inOrder: bool,
     indirect: bool,
   ): void {
     memory.fill(changetype<usize>(this), 0, offsetof<SplitDevice>());
@@ -131,8 +136,10 @@ export class SplitDevice extends Queue {
     this.avail = avail;
     this.used = used;
     this.heads = heads;
+    this.fillRing = fillRing;
     this.order = order;
     this.eventIdx = eventIdx;
+    this.inOrder = inOrder;
     this.indirect = indirect;
     this.reset();
   }
@@ -145,7 +152,9 @@ export class SplitDevice extends Queue {
     this.inFlight = 0;
     this.fills = 0;
     this.unsignalled = 0;
-    memory.fill(this.heads, 0, <usize>this.size * offsetof<Head>());
+    memory.fill(this.heads, 0, <usize>this.size * HEAD_BYTES);
+    memory.fill(this.fillRing, 0, <usize>this.size * FILL_BYTES);
+    memory.fill(this.order, 0xff, (<usize>this.size) << 1);
   }
 
   get regionTable(): RegionTable {
@@ -157,12 +166,16 @@ export class SplitDevice extends Queue {
     return headAt(this.heads, id);
   }
 
+  private fillAt(position: u16): Fill {
+    return fillAt(this.fillRing, <u32>position & (this.size - 1));
+  }
+
   private popped(position: u16): u32 {
-    return load<u16>(this.order + ((<usize>position & (this.size - 1)) << 1));
+    return wordAt(this.order, <u32>position & (this.size - 1));
   }
 
   private poppedSet(position: u16, head: u32): void {
-    store<u16>(this.order + ((<usize>position & (this.size - 1)) << 1), <u16>head);
+    wordAtSet(this.order, <u32>position & (this.size - 1), head);
   }
 
   // ---- Chains ----
@@ -223,16 +236,9 @@ export class SplitDevice extends Queue {
         if (writing) return this.bad(FAULT_SEGMENT_ORDER, addr, len);
         readable += len;
       }
-      // Most segments lie in one region; the others, and the bad ones, take the long way.
-      const local: u64 = len == 0 ? 0 : this.regionTable.whole(addr, len);
-      if (local != <u64>-1) {
-        if (piece < capacity) pieceSet(pieces, piece, <u32>local, len);
-        piece++;
-      } else {
-        const count = this.spread(addr, len, pieces, piece, capacity);
-        if (count == 0) return this.bad(FAULT_SEGMENT_RANGE, addr, len);
-        piece += count;
-      }
+      const count = this.regionTable.pieces(addr, len, pieces, piece, capacity);
+      if (count == 0) return this.bad(FAULT_SEGMENT_RANGE, addr, len);
+      piece += count;
       if (readable + writable > 0x1_0000_0000) {
         return this.bad(FAULT_CHAIN_BYTES, head, readable + writable);
       }
@@ -252,31 +258,6 @@ export class SplitDevice extends Queue {
     this.walkVisited = total;
     this.walkIndirect = inTable;
     return true;
-  }
-
-  /**
-   * Pieces of a segment that leaves the region it starts in: it goes on in the region that adjoins in
-   * guest memory. Number of pieces, or 0 if some byte lies in no region. Each round moves to another,
-   * higher region, so there are at most as many rounds as regions; an address that wraps finds none,
-   * because region 0 would have to be higher.
-   */
-  private spread(addr: u64, len: u32, pieces: usize, at: u32, capacity: u32): u32 {
-    const regions = this.regionTable;
-    let guest = addr;
-    let left = len;
-    let piece = at;
-    while (left > 0) {
-      const index = regions.find(guest);
-      if (index < 0 || guest < addr) return 0;
-      const region = regions.at(index);
-      const offset = guest - region.guest;
-      const here = <u32>min<u64>(left, region.length - offset);
-      if (piece < capacity) pieceSet(pieces, piece, <u32>(<u64>region.local + offset), here);
-      piece++;
-      guest += here;
-      left -= here;
-    }
-    return piece - at;
   }
 
   // ---- Taking ----
@@ -329,9 +310,9 @@ export class SplitDevice extends Queue {
           at < capacity
         ) {
           const writing: u32 = (flags & DESC_F_WRITE) >> 1;
-          pieceSet(pieces, at, <u32>(<u64>region.local + addr - region.guest), len);
+          region.piece(addr, len, pieces, at);
           elementSet(element(elements, taken), id, at, 1 << (writing << 4));
-          head.writable = writing ? len : 0;
+          head.set(writing ? len : 0, 1);
           readable += writing ? 0 : len;
           at++;
         } else {
@@ -345,12 +326,11 @@ export class SplitDevice extends Queue {
             break;
           }
           elementSet(element(elements, taken), id, at, this.walkOut | (this.walkIn << 16));
-          head.writable = <u32>min<u64>(this.walkWritable, 0xffff_ffff);
+          head.set(<u32>min<u64>(this.walkWritable, 0xffff_ffff), 1);
           readable += this.walkReadable;
           this.indirects += <u64>this.walkIndirect;
           at += count;
         }
-        head.inFlight = true;
         this.poppedSet(last, id);
         last++;
       }
@@ -408,16 +388,66 @@ export class SplitDevice extends Queue {
 
   // ---- Giving back ----
 
-  /** Writes the used entry at `slot`; 0 or why not. */
-  private use(id: u32, written: u32, slot: u16): i32 {
+  /** Takes an element out of flight; 0 or why not. */
+  private retire(id: u32, written: u32): i32 {
     if (id >= this.size) return RESULT_NOT_IN_FLIGHT;
     const head = this.head(id);
-    if (!head.inFlight) return RESULT_NOT_IN_FLIGHT;
+    if (!head.open) return RESULT_NOT_IN_FLIGHT;
     if (written > head.writable) return RESULT_WRITTEN;
-    head.inFlight = false;
-    this.bytesIn += written;
-    usedElemSet(usedElem(this.used, <u32>slot & (this.size - 1)), id, written);
+    head.leave();
     return 0;
+  }
+
+  /** Takes an element out of flight and writes its used entry at `slot`; 0 or why not. */
+  private use(id: u32, written: u32, slot: u16): i32 {
+    const result = this.retire(id, written);
+    if (result < 0) return result;
+    this.usedSet(slot, id, written);
+    this.bytesIn += written;
+    return 0;
+  }
+
+  private usedSet(slot: u16, id: u32, written: u32): void {
+    usedElemSet(usedElem(this.used, <u32>slot & (this.size - 1)), id, written);
+  }
+
+  /** Marks an element as done: it is published when all before it are (in-order use). */
+  private finish(id: u32, written: u32): i32 {
+    const result = this.retire(id, written);
+    if (result < 0) return result;
+    this.head(id).finish(written);
+    this.fills++;
+    return 0;
+  }
+
+  private isDone(position: u16): bool {
+    if (position == this.lastAvail) return false;
+    const id = this.popped(position);
+    return id < this.size && this.head(id).done;
+  }
+
+  /** Publishes all that is done from the oldest element on, in as few used entries as may be (2.7.9). */
+  private publishDone(): void {
+    // In in-order use an element's used position is its avail position.
+    const first = this.usedIdxShadow;
+    let position = first;
+    let batch = first;
+    while (this.isDone(position)) {
+      const id = this.popped(position);
+      const head = this.head(id);
+      const written = head.written;
+      head.leave();
+      this.bytesIn += written;
+      position++;
+      // Left out, an element counts as completely written; the last of a run always has an entry.
+      if (written != head.writable || written == 0xffff_ffff || !this.isDone(position)) {
+        this.usedSet(batch, id, written);
+        batch = position;
+      }
+    }
+    const count = <u32>(<u16>(position - first));
+    this.fills -= count;
+    if (count > 0) this.publish(count);
   }
 
   private publish(n: u32): void {
@@ -431,9 +461,17 @@ export class SplitDevice extends Queue {
 
   pushBurst(elements: usize, n: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
+    let pushed: u32 = 0;
+    if (this.inOrder) {
+      for (; pushed < n; pushed++) {
+        const record = element(elements, pushed);
+        if (this.finish(elementId(record), elementWritten(record)) < 0) break;
+      }
+      if (pushed > 0) this.publishDone();
+      return <i32>pushed;
+    }
     if (this.fills > 0) return RESULT_SLOT;
     const slot = this.usedIdxShadow;
-    let pushed: u32 = 0;
     for (; pushed < n; pushed++) {
       const record = element(elements, pushed);
       if (this.use(elementId(record), elementWritten(record), slot + <u16>pushed) < 0) break;
@@ -444,33 +482,36 @@ export class SplitDevice extends Queue {
 
   fill(id: u32, written: u32, offset: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
+    if (this.inOrder) return this.finish(id, written);
     if (offset >= this.size) return RESULT_SLOT;
-    // Marks are kept by used slot: the slot `offset` ahead is the same one until flush moves on.
     const slot = this.usedIdxShadow + <u16>offset;
-    const mark = this.head(<u32>slot & (this.size - 1));
-    if (mark.filled) return RESULT_SLOT;
+    const fill = this.fillAt(slot);
+    if (fill.filled) return RESULT_SLOT;
     const result = this.use(id, written, slot);
     if (result < 0) return result;
-    mark.filled = true;
+    fill.set(id, written, 1);
     this.fills++;
     return 0;
   }
 
   flush(n: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
+    if (this.inOrder) {
+      this.publishDone();
+      return 0;
+    }
     if (n > this.fills) return RESULT_SLOT;
-    const mask = this.size - 1;
-    const slot = <u32>this.usedIdxShadow;
-    for (let i: u32 = 0; i < n; i++) if (!this.head((slot + i) & mask).filled) return RESULT_SLOT;
-    for (let i: u32 = 0; i < n; i++) this.head((slot + i) & mask).filled = false;
+    const slot = this.usedIdxShadow;
+    for (let i: u32 = 0; i < n; i++) if (!this.fillAt(slot + <u16>i).filled) return RESULT_SLOT;
+    for (let i: u32 = 0; i < n; i++) this.fillAt(slot + <u16>i).clear();
     this.fills -= n;
     if (n > 0) this.publish(n);
     return 0;
   }
 
   detach(id: u32): i32 {
-    if (id >= this.size || !this.head(id).inFlight) return RESULT_NOT_IN_FLIGHT;
-    this.head(id).inFlight = false;
+    if (id >= this.size || !this.head(id).open) return RESULT_NOT_IN_FLIGHT;
+    this.head(id).leave();
     this.inFlight--;
     return 0;
   }
@@ -479,13 +520,13 @@ export class SplitDevice extends Queue {
     if (n > this.inFlight) return false;
     const last = this.lastAvail;
     for (let i: u32 = 1; i <= n; i++) {
-      const head = this.head(this.popped(last - <u16>i));
-      if (head.inFlight) {
+      const id = this.popped(last - <u16>i);
+      if (id < this.size && this.head(id).open) {
         // Taken out at once, so that a head that was popped again later is not counted for both.
-        head.inFlight = false;
+        this.head(id).leave();
         continue;
       }
-      while (--i > 0) this.head(this.popped(last - <u16>i)).inFlight = true;
+      while (--i > 0) this.head(this.popped(last - <u16>i)).enter();
       return false;
     }
     this.lastAvail = last - <u16>n;
@@ -496,12 +537,13 @@ export class SplitDevice extends Queue {
   lastPopped(): i32 {
     if (this.inFlight == 0) return RESULT_NOT_IN_FLIGHT;
     const id = this.popped(this.lastAvail - 1);
-    return this.head(id).inFlight ? <i32>id : RESULT_NOT_IN_FLIGHT;
+    if (id >= this.size || !this.head(id).open) return RESULT_NOT_IN_FLIGHT;
+    return <i32>id;
   }
 
   /** f64, so that all of a u32 fits beside the negative results. */
   writable(id: u32): f64 {
-    if (id >= this.size || !this.head(id).inFlight) return RESULT_NOT_IN_FLIGHT;
+    if (id >= this.size || !this.head(id).open) return RESULT_NOT_IN_FLIGHT;
     return <f64>this.head(id).writable;
   }
 
@@ -535,5 +577,30 @@ export class SplitDevice extends Queue {
     this.notifications = false;
     if (this.eventIdx) availEventSet(this.used, this.size, this.lastAvail + <u16>EVENT_FAR);
     else usedFlagsSet(this.used, <u16>USED_F_NO_NOTIFY);
+  }
+  // ---- State ----
+
+  save(words: usize): void {
+    const mask = this.size - 1;
+    store<u32>(words, this.lastAvail, DEVICE_AVAIL << 2);
+    store<u32>(words, this.usedIdxShadow, DEVICE_USED << 2);
+    store<u32>(words, this.notifications, DEVICE_EVENTS << 2);
+    store<u32>(words, this.unsignalled, DEVICE_UNSIGNALLED << 2);
+    store<u32>(words, this.inFlight, DEVICE_IN_FLIGHT << 2);
+    store<u32>(words, 0, DEVICE_SLOTS << 2);
+    store<u32>(words, this.fills, DEVICE_FILLS << 2);
+    store<u32>(words, <u32>this.lastAvail & mask, DEVICE_ORDER << 2);
+    store<u32>(words, <u32>this.usedIdxShadow & mask, DEVICE_OLDEST << 2);
+    store<u32>(words, <u32>this.usedIdxShadow & mask, DEVICE_FILL_FIRST << 2);
+  }
+
+  load(words: usize): void {
+    this.mend();
+    this.lastAvail = <u16>load<u32>(words, DEVICE_AVAIL << 2);
+    this.usedIdxShadow = <u16>load<u32>(words, DEVICE_USED << 2);
+    this.notifications = load<u32>(words, DEVICE_EVENTS << 2) != 0;
+    this.unsignalled = load<u32>(words, DEVICE_UNSIGNALLED << 2);
+    this.inFlight = load<u32>(words, DEVICE_IN_FLIGHT << 2);
+    this.fills = load<u32>(words, DEVICE_FILLS << 2);
   }
 }

@@ -2,12 +2,24 @@
 
 import {
   AVAIL_F_NO_INTERRUPT,
+  BUFFER_BYTES,
   DESC_BYTES,
   DESC_F_INDIRECT,
   DESC_F_NEXT,
   DESC_F_WRITE,
+  DRIVER_AVAIL,
+  DRIVER_BATCH_LEFT,
+  DRIVER_BATCH_LENGTH,
+  DRIVER_EVENTS,
+  DRIVER_FREE,
+  DRIVER_IN_FLIGHT,
+  DRIVER_NUM_FREE,
+  DRIVER_OLDEST,
+  DRIVER_UNKICKED,
+  DRIVER_USED,
   EVENT_FAR,
   FAULT_NONE,
+  FAULT_USED_BATCH,
   FAULT_USED_ID,
   FAULT_USED_ID_RANGE,
   FAULT_USED_IDX,
@@ -37,44 +49,9 @@ import {
   usedFlags,
   usedIdx,
 } from '../abi/split';
+import { Buffer, bufferAt, wordAt, wordAtSet } from '../abi/state';
 import { Granules } from '../mm/granules';
 import { fence } from '../order';
-
-/**
- * What the driver remembers of the buffer whose chain starts at a descriptor. Private memory: the device
- * could overwrite the descriptors themselves, so nothing is ever read back from them.
- */
-@unmanaged
-export class Buffer {
-  token: u32;
-  /** Device-writable bytes, saturated at 2^32 - 1: the bound of what a used length may claim. */
-  writable: u32;
-  /** Address of the indirect table, or 0 for a direct chain. */
-  table: u32;
-  /** Segments; 0 means that no buffer in flight starts here. */
-  segments: u16;
-  /** Last descriptor of the chain, so that the whole chain is freed in one step. */
-  tail: u16;
-
-  /** All fields in two stores. */
-  set(token: u32, writable: u32, table: u32, segments: u32, tail: u32): void {
-    const self = changetype<usize>(this);
-    store<u64>(self, <u64>token | ((<u64>writable) << 32), offsetof<Buffer>('token'));
-    store<u64>(self, <u64>table | ((<u64>(segments | (tail << 16))) << 32), offsetof<Buffer>('table'));
-  }
-}
-
-function bufferAt(buffers: usize, head: u32): Buffer {
-  return changetype<Buffer>(buffers + <usize>head * offsetof<Buffer>());
-}
-
-function nextAt(next: usize, index: u32): u32 {
-  return load<u16>(next + ((<usize>index) << 1));
-}
-
-function nextAtSet(next: usize, index: u32, value: u32): void {
-  store<u16>(next + ((<usize>index) << 1), <u16>value);
-}
 
 @unmanaged
 export class SplitDriver extends Queue {
@@ -87,6 +64,7 @@ export class SplitDriver extends Queue {
   /** u16[size]: the next descriptor of a chain, or of the list of free ones. */
   next: usize;
   eventIdx: bool;
+  inOrder: bool;
   indirect: bool;
   strict: bool;
 
@@ -102,6 +80,11 @@ export class SplitDriver extends Queue {
   inFlight: u32;
   /** Buffers added since the last kickPrepare. */
   unkicked: u32;
+  /** In-order use: head of the oldest buffer in flight. */
+  oldest: u32;
+  /** In-order use: buffers of a batch not handed out yet, and the length of the last of them. */
+  batchLeft: u32;
+  batchLength: u32;
 
   granules: Granules;
 
@@ -114,6 +97,7 @@ export class SplitDriver extends Queue {
     next: usize,
     granules: Granules,
     eventIdx: bool,
+    inOrder: bool,
     indirect: bool,
     strict: bool,
   ): void {
@@ -126,6 +110,7 @@ export class SplitDriver extends Queue {
     this.next = next;
     this.granules = granules;
     this.eventIdx = eventIdx;
+    this.inOrder = inOrder;
     this.indirect = indirect;
     this.strict = strict;
     this.reset();
@@ -141,9 +126,13 @@ export class SplitDriver extends Queue {
     this.numFree = size;
     this.inFlight = 0;
     this.unkicked = 0;
+    this.oldest = 0;
+    this.batchLeft = 0;
+    this.batchLength = 0;
     this.granules.reset();
-    memory.fill(this.buffers, 0, <usize>size * offsetof<Buffer>());
-    for (let i: u32 = 0; i < size; i++) nextAtSet(this.next, i, i + 1);
+    memory.fill(this.buffers, 0, <usize>size * BUFFER_BYTES);
+    // A ring of descriptors: in-order use never changes it (2.7.5.2).
+    for (let i: u32 = 0; i < size; i++) wordAtSet(this.next, i, (i + 1) & (size - 1));
     memory.fill(this.desc, 0, <usize>size * DESC_BYTES);
     memory.fill(this.avail, 0, 6 + <usize>size * 2);
     memory.fill(this.used, 0, 6 + <usize>size * 8);
@@ -179,7 +168,7 @@ export class SplitDriver extends Queue {
           break;
         }
         assert(head < size);
-        next = nextAt(nexts, head);
+        next = wordAt(nexts, head);
         const address = descriptor(desc, head);
         descAddrSet(address, segmentAddress(record));
         descRestSet(address, linked(rest, 0));
@@ -208,7 +197,7 @@ export class SplitDriver extends Queue {
         let writable: u64 = 0;
         let tail = head;
         next = head;
-        if (table != 0) next = nextAt(nexts, head);
+        if (table != 0) next = wordAt(nexts, head);
         for (let i: u32 = 0; i < count; i++) {
           const rest = segmentRest(record);
           let address: usize;
@@ -220,7 +209,7 @@ export class SplitDriver extends Queue {
             assert(next < size);
             tail = next;
             address = descriptor(desc, next);
-            link = next = nextAt(nexts, next);
+            link = next = wordAt(nexts, next);
           }
           descAddrSet(address, segmentAddress(record));
           descRestSet(address, linked(rest, link));
@@ -281,6 +270,7 @@ export class SplitDriver extends Queue {
 
   getBurst(completions: usize, max: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
+    if (this.inOrder) return this.getInOrder(completions, max);
     const size = this.size;
     const mask = size - 1;
     const used = this.used;
@@ -333,7 +323,7 @@ export class SplitDriver extends Queue {
           this.granules.free(table, segments);
           freed++;
         } else freed += segments;
-        nextAtSet(nexts, buffer.tail, free);
+        wordAtSet(nexts, buffer.place, free);
         free = id;
         last++;
       }
@@ -353,6 +343,72 @@ export class SplitDriver extends Queue {
     return <i32>taken;
   }
 
+  /** getBurst with IN_ORDER: one used entry may answer for several buffers (2.7.9). */
+  private getInOrder(completions: usize, max: u32): i32 {
+    let taken: u32 = 0;
+    let asked = false;
+    while (taken < max) {
+      if (this.batchLeft == 0) {
+        const idx = usedIdx(this.used);
+        const ready = <u32>(<u16>(idx - this.lastUsed));
+        if (ready == 0) {
+          if (asked || taken == 0) break;
+          asked = true;
+          this.askFrom(this.lastUsed);
+          continue;
+        }
+        const result = this.openBatch(idx, ready, taken == 0);
+        if (result < 0) return result;
+        if (result == 0) break;
+      }
+      asked = false;
+      const buffer = this.buffer(this.oldest);
+      const len = --this.batchLeft == 0 ? this.batchLength : buffer.writable;
+      completionSet(completions, taken++, buffer.token, len);
+      this.bytesIn += len;
+      const slots = buffer.slots;
+      if (buffer.table != 0) this.granules.free(buffer.table, buffer.segments);
+      buffer.segments = 0;
+      this.oldest = (this.oldest + slots) & (this.size - 1);
+      this.numFree += slots;
+      this.inFlight--;
+      this.completed++;
+      this.lastUsed++;
+    }
+    if (taken > 0 && !asked) this.askFrom(this.lastUsed);
+    return <i32>taken;
+  }
+
+  /**
+   * Reads a used entry of in-order use: finds how many buffers it answers for. 1, or 0 if it is bad and not
+   * first in line, or RESULT_BROKEN.
+   */
+  private openBatch(idx: u16, ready: u32, first: bool): i32 {
+    const size = this.size;
+    if (ready > this.inFlight) return first ? this.break(FAULT_USED_IDX, idx, this.lastUsed) : 0;
+    const elem = usedElem(this.used, <u32>this.lastUsed & (size - 1));
+    const last = usedElemId(elem);
+    let len = usedElemLen(elem);
+    if (last >= size) return first ? this.break(FAULT_USED_ID_RANGE, last, size) : 0;
+    const buffer = this.buffer(last);
+    if (buffer.segments == 0) return first ? this.break(FAULT_USED_ID, last, len) : 0;
+    if (len > buffer.writable) {
+      if (this.strict) return first ? this.break(FAULT_USED_LEN, len, buffer.writable) : 0;
+      len = buffer.writable;
+      this.clamped++;
+    }
+    // Buffers in flight follow each other in the descriptor table; used.idx says how far this may go.
+    let head = this.oldest;
+    let count: u32 = 1;
+    for (; count <= ready && head != last; count++) {
+      head = (head + this.buffer(head).slots) & (size - 1);
+    }
+    if (count > ready) return first ? this.break(FAULT_USED_BATCH, last, ready) : 0;
+    this.batchLeft = count;
+    this.batchLength = len;
+    return 1;
+  }
+
   /** With event index and callbacks on, asks for an event at the next used buffer. */
   private askFrom(position: u16): void {
     if (!this.eventIdx || !this.callbacks) return;
@@ -362,7 +418,7 @@ export class SplitDriver extends Queue {
   }
 
   moreUsed(): bool {
-    return usedIdx(this.used) != this.lastUsed;
+    return this.batchLeft > 0 || usedIdx(this.used) != this.lastUsed;
   }
 
   disableCallbacks(): void {
@@ -396,19 +452,53 @@ export class SplitDriver extends Queue {
     return <u16>(usedIdx(this.used) - this.lastUsed) <= delay;
   }
 
+  /** Where the next buffer will be made available. */
+  get position(): u32 {
+    return this.availIdxShadow;
+  }
+
+  save(words: usize): void {
+    store<u32>(words, this.availIdxShadow, DRIVER_AVAIL << 2);
+    store<u32>(words, this.lastUsed, DRIVER_USED << 2);
+    store<u32>(words, this.callbacks, DRIVER_EVENTS << 2);
+    store<u32>(words, this.unkicked, DRIVER_UNKICKED << 2);
+    store<u32>(words, this.freeHead, DRIVER_FREE << 2);
+    store<u32>(words, this.numFree, DRIVER_NUM_FREE << 2);
+    store<u32>(words, this.inFlight, DRIVER_IN_FLIGHT << 2);
+    store<u32>(words, this.oldest, DRIVER_OLDEST << 2);
+    store<u32>(words, this.batchLeft, DRIVER_BATCH_LEFT << 2);
+    store<u32>(words, this.batchLength, DRIVER_BATCH_LENGTH << 2);
+  }
+
+  load(words: usize): void {
+    this.mend();
+    this.availIdxShadow = <u16>load<u32>(words, DRIVER_AVAIL << 2);
+    this.lastUsed = <u16>load<u32>(words, DRIVER_USED << 2);
+    this.callbacks = load<u32>(words, DRIVER_EVENTS << 2) != 0;
+    this.unkicked = load<u32>(words, DRIVER_UNKICKED << 2);
+    this.freeHead = load<u32>(words, DRIVER_FREE << 2);
+    this.numFree = load<u32>(words, DRIVER_NUM_FREE << 2);
+    this.inFlight = load<u32>(words, DRIVER_IN_FLIGHT << 2);
+    this.oldest = load<u32>(words, DRIVER_OLDEST << 2);
+    this.batchLeft = load<u32>(words, DRIVER_BATCH_LEFT << 2);
+    this.batchLength = load<u32>(words, DRIVER_BATCH_LENGTH << 2);
+  }
+
   detachUnused(completion: usize): bool {
     for (let head: u32 = 0; head < this.size; head++) {
       const buffer = this.buffer(head);
       const segments = <u32>buffer.segments;
       if (segments == 0) continue;
       completionSet(completion, 0, buffer.token, 0);
+      this.numFree += buffer.slots;
+      if (buffer.table != 0) this.granules.free(buffer.table, segments);
       buffer.segments = 0;
-      if (buffer.table != 0) {
-        this.granules.free(buffer.table, segments);
-        this.numFree++;
-      } else this.numFree += segments;
-      nextAtSet(this.next, buffer.tail, this.freeHead);
-      this.freeHead = head;
+      // In-order use never changes the ring of descriptors; only a reset makes it usable again after this.
+      if (!this.inOrder) {
+        wordAtSet(this.next, buffer.place, this.freeHead);
+        this.freeHead = head;
+      }
+      this.batchLeft = 0;
       this.inFlight--;
       return true;
     }

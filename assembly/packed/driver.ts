@@ -1,0 +1,582 @@
+// Driver side of a packed virtqueue (virtio 1.4, 2.8).
+
+import {
+  BUFFER_BYTES,
+  DESC_BYTES,
+  DESC_F_INDIRECT,
+  DESC_F_NEXT,
+  DESC_F_WRITE,
+  DRIVER_AVAIL,
+  DRIVER_BATCH_LEFT,
+  DRIVER_BATCH_LENGTH,
+  DRIVER_EVENTS,
+  DRIVER_FREE,
+  DRIVER_IN_FLIGHT,
+  DRIVER_NUM_FREE,
+  DRIVER_OLDEST,
+  DRIVER_UNKICKED,
+  DRIVER_USED,
+  EVENT_BYTES,
+  FAULT_NONE,
+  FAULT_USED_BATCH,
+  FAULT_USED_ID,
+  FAULT_USED_ID_RANGE,
+  FAULT_USED_LEN,
+  RESULT_BROKEN,
+  RESULT_TOO_LONG,
+  RING_EVENT_FLAGS_DESC,
+  RING_EVENT_FLAGS_DISABLE,
+  RING_EVENT_FLAGS_ENABLE,
+  SEGMENT_BYTES,
+} from '../abi/layout';
+import {
+  availBits,
+  descAddrSet,
+  descFlags,
+  descFlagsSet,
+  descLenIdSet,
+  descRest,
+  descRestSet,
+  descriptor,
+  eventFlagsSet,
+  eventOffWrapSet,
+  eventWord,
+  ownerBits,
+  passed,
+  position,
+  positionSlot,
+  positionWrap,
+  restId,
+  restLen,
+  usedBits,
+  wordFlags,
+  wordOffWrap,
+} from '../abi/packed';
+import { Queue } from '../abi/queue';
+import {
+  completionSet,
+  restCount,
+  restLength,
+  restSegmentFlags,
+  segmentAddress,
+  segmentRest,
+  token,
+} from '../abi/records';
+import { Buffer, bufferAt, wordAt, wordAtSet } from '../abi/state';
+import { Granules } from '../mm/granules';
+import { fence } from '../order';
+
+@unmanaged
+export class PackedDriver extends Queue {
+  // Where things are; fixed at creation. The areas are seen by the device, all else is private.
+  ring: usize;
+  driverEvent: usize;
+  deviceEvent: usize;
+  /** Buffer[size], by id. */
+  buffers: usize;
+  /** u16[size]: the id behind each free one. */
+  nextId: usize;
+  /** u16[size]: the id of the buffer whose head lies at a slot. Kept for in-order use only. */
+  slotId: usize;
+  granules: Granules;
+  eventIdx: bool;
+  inOrder: bool;
+  indirect: bool;
+  strict: bool;
+
+  /** Event flags as last written. */
+  eventFlags: u32;
+  /** Where the next descriptor is made available, and in which lap. */
+  nextAvail: u32;
+  availWrap: bool;
+  /** Where the next used descriptor is expected, and in which lap. */
+  usedWrap: bool;
+  nextUsed: u32;
+  /** First free id; meaningless when no id is free. */
+  freeId: u32;
+  numFree: u32;
+  inFlight: u32;
+  /** Slots made available since the last kickPrepare. */
+  unkicked: u32;
+  /** In-order use: buffers of a batch not handed out yet, and the length of the last of them. */
+  batchLeft: u32;
+  batchLength: u32;
+
+  init(
+    size: u32,
+    ring: usize,
+    driverEvent: usize,
+    deviceEvent: usize,
+    buffers: usize,
+    nextId: usize,
+    slotId: usize,
+    granules: Granules,
+    eventIdx: bool,
+    inOrder: bool,
+    indirect: bool,
+    strict: bool,
+  ): void {
+    memory.fill(changetype<usize>(this), 0, offsetof<PackedDriver>());
+    this.size = size;
+    this.ring = ring;
+    this.driverEvent = driverEvent;
+    this.deviceEvent = deviceEvent;
+    this.buffers = buffers;
+    this.nextId = nextId;
+    this.slotId = slotId;
+    this.granules = granules;
+    this.eventIdx = eventIdx;
+    this.inOrder = inOrder;
+    this.indirect = indirect;
+    this.strict = strict;
+    this.reset();
+  }
+
+  /** Everything private as after creation; the areas are cleared by `reset`. */
+  private clear(): void {
+    const size = this.size;
+    this.mend();
+    this.eventFlags = RING_EVENT_FLAGS_ENABLE;
+    this.nextAvail = 0;
+    this.availWrap = true;
+    this.nextUsed = 0;
+    this.usedWrap = true;
+    this.freeId = 0;
+    this.numFree = size;
+    this.inFlight = 0;
+    this.unkicked = 0;
+    this.batchLeft = 0;
+    this.batchLength = 0;
+    this.granules.reset();
+    memory.fill(this.buffers, 0, <usize>size * BUFFER_BYTES);
+    // A ring of ids: in-order use never changes it.
+    for (let id: u32 = 0; id < size; id++) wordAtSet(this.nextId, id, id + 1 < size ? id + 1 : 0);
+  }
+
+  reset(): void {
+    this.clear();
+    memory.fill(this.ring, 0, <usize>this.size * DESC_BYTES);
+    memory.fill(this.driverEvent, 0, EVENT_BYTES);
+    memory.fill(this.deviceEvent, 0, EVENT_BYTES);
+  }
+
+  get position(): u32 {
+    return position(this.nextAvail, this.availWrap);
+  }
+
+  addBurst(segments: usize, tokens: usize, n: u32): i32 {
+    if (this.fault != FAULT_NONE) return RESULT_BROKEN;
+    const size = this.size;
+    const ring = this.ring;
+    const buffers = this.buffers;
+    const nextId = this.nextId;
+    const inOrder = this.inOrder;
+    const firstSlot = this.nextAvail;
+    let firstFlags: u32 = 0;
+    let slot = firstSlot;
+    let wrap = this.availWrap;
+    let owner = availBits(wrap);
+    let free = this.numFree;
+    let id = this.freeId;
+    let bytes: u64 = 0;
+    let record = segments;
+    let added: u32 = 0;
+    for (; added < n; added++) {
+      const rest = segmentRest(record);
+      const count = restCount(rest);
+      const head = slot;
+      assert(id < size);
+      if (count == 1) {
+        // One segment, one descriptor: the most frequent buffer.
+        if (free == 0) {
+          this.full++;
+          break;
+        }
+        const flags = (restSegmentFlags(rest) & DESC_F_WRITE) | owner;
+        const length = restLength(rest);
+        const address = descriptor(ring, slot);
+        descAddrSet(address, segmentAddress(record));
+        // The flags of the burst's first descriptor follow when all else is written: they publish it.
+        if (added == 0) {
+          firstFlags = flags;
+          descLenIdSet(address, length, id);
+        } else descRestSet(address, length, id, flags);
+        const writable = flags & DESC_F_WRITE ? length : 0;
+        bytes += length - writable;
+        bufferAt(buffers, id).set(token(tokens, added), writable, 0, 1, head);
+        record += SEGMENT_BYTES;
+        free--;
+        if (++slot == size) {
+          slot = 0;
+          wrap = !wrap;
+          owner = availBits(wrap);
+        }
+      } else {
+        if (count > size) {
+          if (added == 0) return RESULT_TOO_LONG;
+          break;
+        }
+        let table: usize = 0;
+        // The order of these tests is part of the contract: no free descriptor, no table.
+        if (this.indirect && free > 0) {
+          table = this.granules.alloc(count);
+          if (table == 0) this.tableFailed++;
+        }
+        // Also where a table could not be had: nothing is written before the whole chain fits.
+        if (table == 0 && count > free) {
+          this.full++;
+          break;
+        }
+        let total: u64 = 0;
+        let writable: u64 = 0;
+        for (let i: u32 = 0; i < count; i++) {
+          const rest = segmentRest(record);
+          const length = restLength(rest);
+          const write = restSegmentFlags(rest) & DESC_F_WRITE;
+          total += length;
+          if (write) writable += length;
+          if (table != 0) {
+            const address = descriptor(table, i);
+            descAddrSet(address, segmentAddress(record));
+            descRestSet(address, length, 0, write);
+          } else {
+            const flags = write | owner | (i + 1 < count ? DESC_F_NEXT : 0);
+            const address = descriptor(ring, slot);
+            descAddrSet(address, segmentAddress(record));
+            if (added == 0 && i == 0) {
+              firstFlags = flags;
+              descLenIdSet(address, length, id);
+            } else descRestSet(address, length, id, flags);
+            if (++slot == size) {
+              slot = 0;
+              wrap = !wrap;
+              owner = availBits(wrap);
+            }
+          }
+          record += SEGMENT_BYTES;
+        }
+        if (table != 0) {
+          const flags = DESC_F_INDIRECT | owner;
+          const address = descriptor(ring, slot);
+          descAddrSet(address, table);
+          if (added == 0) {
+            firstFlags = flags;
+            descLenIdSet(address, count * DESC_BYTES, id);
+          } else descRestSet(address, count * DESC_BYTES, id, flags);
+          if (++slot == size) {
+            slot = 0;
+            wrap = !wrap;
+            owner = availBits(wrap);
+          }
+          free--;
+          this.indirects++;
+        } else free -= count;
+        bytes += total - writable;
+        bufferAt(buffers, id).set(
+          token(tokens, added),
+          <u32>min<u64>(writable, 0xffff_ffff),
+          <u32>table,
+          count,
+          head,
+        );
+      }
+      if (inOrder) wordAtSet(this.slotId, head, id);
+      id = wordAt(nextId, id);
+    }
+    if (added > 0) {
+      // numFree counts slots, so this is how many the burst took.
+      const moved = this.numFree - free;
+      this.freeId = id;
+      this.numFree = free;
+      this.inFlight += added;
+      this.bytesOut += bytes;
+      this.added += added;
+      // Saturates: from 2^16 on the window of `passed` would be ambiguous, see kickPrepare.
+      this.unkicked = min<u32>(this.unkicked + moved, 0x10000);
+      this.nextAvail = slot;
+      this.availWrap = wrap;
+      // The device looks at slots in ring order: it cannot get past the first one before this store.
+      descFlagsSet(descriptor(ring, firstSlot), firstFlags);
+    }
+    return <i32>added;
+  }
+
+  kickPrepare(): bool {
+    const moved = this.unkicked;
+    this.unkicked = 0;
+    // The device sets its event and then looks at the descriptor; this side published the descriptor and
+    // now reads the event. Without a fence in between both could miss the other's store (2.8.21.3.1).
+    fence();
+    const word = eventWord(this.deviceEvent);
+    const flags = wordFlags(word);
+    let wanted = flags != RING_EVENT_FLAGS_DISABLE;
+    if (flags == RING_EVENT_FLAGS_DESC && this.eventIdx && moved < 0x10000)
+      wanted = passed(wordOffWrap(word), this.nextAvail, this.availWrap, moved, this.size);
+    if (wanted) this.notified++;
+    else this.suppressed++;
+    return wanted;
+  }
+
+  /** True if the descriptor at a slot was used in the lap with this wrap counter. */
+  private isUsed(slot: u32, wrap: bool): bool {
+    return ownerBits(descFlags(descriptor(this.ring, slot))) == usedBits(wrap);
+  }
+
+  getBurst(completions: usize, max: u32): i32 {
+    if (this.fault != FAULT_NONE) return RESULT_BROKEN;
+    if (this.inOrder) return this.getInOrder(completions, max);
+    const size = this.size;
+    const ring = this.ring;
+    const buffers = this.buffers;
+    const nextId = this.nextId;
+    let slot = this.nextUsed;
+    let wrap = this.usedWrap;
+    let freeId = this.freeId;
+    let freed: u32 = 0;
+    let bytes: u64 = 0;
+    let taken: u32 = 0;
+    let handled: u32 = 0;
+    while (taken < max) {
+      const desc = descriptor(ring, slot);
+      const flags = descFlags(desc);
+      if (ownerBits(flags) != usedBits(wrap)) {
+        // Nothing more. Ask for an event at this slot and look once more: the device may have used it
+        // before it saw the event.
+        if (taken == handled || !this.askFrom(slot, wrap)) break;
+        handled = taken;
+        continue;
+      }
+      const rest = descRest(desc);
+      const id = restId(rest);
+      // Checked before anything is looked up by it.
+      if (id >= size) {
+        if (taken == 0) return this.break(FAULT_USED_ID_RANGE, id, size);
+        break;
+      }
+      const buffer = bufferAt(buffers, id);
+      const segments = <u32>buffer.segments;
+      let len = flags & DESC_F_WRITE ? restLen(rest) : 0;
+      if (segments == 0) {
+        if (taken == 0) return this.break(FAULT_USED_ID, id, restLen(rest));
+        break;
+      }
+      const writable = buffer.writable;
+      if (len > writable) {
+        if (this.strict) {
+          if (taken == 0) return this.break(FAULT_USED_LEN, len, writable);
+          break;
+        }
+        len = writable;
+        this.clamped++;
+      }
+      completionSet(completions, taken, buffer.token, len);
+      bytes += len;
+      buffer.segments = 0;
+      const table = buffer.table;
+      let slots: u32 = 1;
+      if (table != 0) this.granules.free(table, segments);
+      else slots = segments;
+      freed += slots;
+      wordAtSet(nextId, id, freeId);
+      freeId = id;
+      slot += slots;
+      if (slot >= size) {
+        slot -= size;
+        wrap = !wrap;
+      }
+      taken++;
+    }
+    if (taken > 0) {
+      this.nextUsed = slot;
+      this.usedWrap = wrap;
+      this.freeId = freeId;
+      this.numFree += freed;
+      this.inFlight -= taken;
+      this.completed += taken;
+      this.bytesIn += bytes;
+      if (handled != taken) this.askFrom(slot, wrap);
+    }
+    return <i32>taken;
+  }
+
+  /** With an event at a descriptor asked for, asks for it at this position. False if it was not written. */
+  private askFrom(slot: u32, wrap: bool): bool {
+    if (this.eventFlags != RING_EVENT_FLAGS_DESC) return false;
+    eventOffWrapSet(this.driverEvent, position(slot, wrap));
+    // The store must be seen before the descriptor is looked at again (2.8.22, the example).
+    fence();
+    return true;
+  }
+
+  /** getBurst with IN_ORDER: one used descriptor may answer for several buffers. */
+  private getInOrder(completions: usize, max: u32): i32 {
+    let taken: u32 = 0;
+    let asked = false;
+    while (taken < max) {
+      if (this.batchLeft == 0) {
+        const desc = descriptor(this.ring, this.nextUsed);
+        const flags = descFlags(desc);
+        if (ownerBits(flags) != usedBits(this.usedWrap)) {
+          if (asked || taken == 0 || !this.askFrom(this.nextUsed, this.usedWrap)) break;
+          asked = true;
+          continue;
+        }
+        const result = this.openBatch(flags, descRest(desc), taken == 0);
+        if (result < 0) return result;
+        if (result == 0) break;
+      }
+      asked = false;
+      // openBatch has counted the buffers up to the one that was named: there are batchLeft of them.
+      const id = wordAt(this.slotId, this.nextUsed);
+      const buffer = this.buffer(id);
+      const slots = buffer.slots;
+      const len = --this.batchLeft == 0 ? this.batchLength : buffer.writable;
+      completionSet(completions, taken++, buffer.token, len);
+      this.bytesIn += len;
+      if (buffer.table != 0) this.granules.free(buffer.table, buffer.segments);
+      buffer.segments = 0;
+      this.numFree += slots;
+      this.inFlight--;
+      this.completed++;
+      let slot = this.nextUsed + slots;
+      if (slot >= this.size) {
+        slot -= this.size;
+        this.usedWrap = !this.usedWrap;
+      }
+      this.nextUsed = slot;
+    }
+    if (taken > 0 && !asked) this.askFrom(this.nextUsed, this.usedWrap);
+    return <i32>taken;
+  }
+
+  /**
+   * Reads a used descriptor of in-order use: finds how many buffers it answers for. 1, or 0 if it is bad and
+   * not first in line, or RESULT_BROKEN.
+   */
+  private openBatch(flags: u32, rest: u64, first: bool): i32 {
+    const size = this.size;
+    const last = restId(rest);
+    if (last >= size) return first ? this.break(FAULT_USED_ID_RANGE, last, size) : 0;
+    const buffer = this.buffer(last);
+    if (buffer.segments == 0) return first ? this.break(FAULT_USED_ID, last, restLen(rest)) : 0;
+    let len = flags & DESC_F_WRITE ? restLen(rest) : 0;
+    if (len > buffer.writable) {
+      if (this.strict) return first ? this.break(FAULT_USED_LEN, len, buffer.writable) : 0;
+      len = buffer.writable;
+      this.clamped++;
+    }
+    // Every buffer in flight lies between nextUsed and nextAvail, so this finds it within inFlight steps.
+    let slot = this.nextUsed;
+    let count: u32 = 1;
+    for (; count <= this.inFlight; count++) {
+      const id = wordAt(this.slotId, slot);
+      if (id == last) break;
+      slot += this.buffer(id).slots;
+      if (slot >= size) slot -= size;
+    }
+    if (count > this.inFlight) return first ? this.break(FAULT_USED_BATCH, last, this.inFlight) : 0;
+    this.batchLeft = count;
+    this.batchLength = len;
+    return 1;
+  }
+
+  private buffer(id: u32): Buffer {
+    assert(id < this.size);
+    return bufferAt(this.buffers, id);
+  }
+
+  moreUsed(): bool {
+    return this.batchLeft > 0 || this.isUsed(this.nextUsed, this.usedWrap);
+  }
+
+  disableCallbacks(): void {
+    if (this.eventFlags == RING_EVENT_FLAGS_DISABLE) return;
+    this.eventFlags = RING_EVENT_FLAGS_DISABLE;
+    eventFlagsSet(this.driverEvent, RING_EVENT_FLAGS_DISABLE);
+  }
+
+  enableCallbacksPrepare(): u32 {
+    const opaque = position(this.nextUsed, this.usedWrap);
+    this.enableAt(opaque);
+    return opaque;
+  }
+
+  private enableAt(offWrap: u32): void {
+    // The offset goes first: flags that say DESC must not be seen beside an old one.
+    if (this.eventIdx) eventOffWrapSet(this.driverEvent, offWrap);
+    if (this.eventFlags == RING_EVENT_FLAGS_DISABLE) {
+      this.eventFlags = this.eventIdx ? RING_EVENT_FLAGS_DESC : RING_EVENT_FLAGS_ENABLE;
+      eventFlagsSet(this.driverEvent, this.eventFlags);
+    }
+    fence();
+  }
+
+  /** `opaque` has a slot below the queue size: the host has checked it. */
+  poll(opaque: u32): bool {
+    fence();
+    return this.isUsed(positionSlot(opaque), positionWrap(opaque));
+  }
+
+  enableCallbacksDelayed(): bool {
+    const size = this.size;
+    // At most `size` slots are in flight, so the sum wraps at most once.
+    let slot = this.nextUsed + (((size - this.numFree) * 3) >> 2);
+    let wrap = this.usedWrap;
+    if (slot >= size) {
+      slot -= size;
+      wrap = !wrap;
+    }
+    this.enableAt(position(slot, wrap));
+    return !this.isUsed(this.nextUsed, this.usedWrap);
+  }
+
+  save(words: usize): void {
+    store<u32>(words, this.position, DRIVER_AVAIL << 2);
+    store<u32>(words, position(this.nextUsed, this.usedWrap), DRIVER_USED << 2);
+    store<u32>(words, this.eventFlags, DRIVER_EVENTS << 2);
+    store<u32>(words, this.unkicked, DRIVER_UNKICKED << 2);
+    store<u32>(words, this.freeId, DRIVER_FREE << 2);
+    store<u32>(words, this.numFree, DRIVER_NUM_FREE << 2);
+    store<u32>(words, this.inFlight, DRIVER_IN_FLIGHT << 2);
+    store<u32>(words, 0, DRIVER_OLDEST << 2);
+    store<u32>(words, this.batchLeft, DRIVER_BATCH_LEFT << 2);
+    store<u32>(words, this.batchLength, DRIVER_BATCH_LENGTH << 2);
+  }
+
+  load(words: usize): void {
+    const avail = load<u32>(words, DRIVER_AVAIL << 2);
+    const used = load<u32>(words, DRIVER_USED << 2);
+    this.mend();
+    this.nextAvail = positionSlot(avail);
+    this.availWrap = positionWrap(avail);
+    this.nextUsed = positionSlot(used);
+    this.usedWrap = positionWrap(used);
+    this.eventFlags = load<u32>(words, DRIVER_EVENTS << 2);
+    this.unkicked = load<u32>(words, DRIVER_UNKICKED << 2);
+    this.freeId = load<u32>(words, DRIVER_FREE << 2);
+    this.numFree = load<u32>(words, DRIVER_NUM_FREE << 2);
+    this.inFlight = load<u32>(words, DRIVER_IN_FLIGHT << 2);
+    this.batchLeft = load<u32>(words, DRIVER_BATCH_LEFT << 2);
+    this.batchLength = load<u32>(words, DRIVER_BATCH_LENGTH << 2);
+  }
+
+  detachUnused(completion: usize): bool {
+    for (let id: u32 = 0; id < this.size; id++) {
+      const buffer = this.buffer(id);
+      if (buffer.segments == 0) continue;
+      completionSet(completion, 0, buffer.token, 0);
+      this.numFree += buffer.slots;
+      if (buffer.table != 0) this.granules.free(buffer.table, buffer.segments);
+      buffer.segments = 0;
+      // In-order use never changes the ring of ids; only a reset makes it usable again after this.
+      if (!this.inOrder) {
+        wordAtSet(this.nextId, id, this.freeId);
+        this.freeId = id;
+      }
+      this.batchLeft = 0;
+      this.inFlight--;
+      return true;
+    }
+    return false;
+  }
+}
