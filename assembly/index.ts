@@ -35,6 +35,10 @@ export function granulesInit(self: usize, base: usize, total: u32, bitmap: usize
   changetype<Granules>(self).init(base, total, bitmap);
 }
 
+export function granulesBitmap(self: usize): usize {
+  return changetype<Granules>(self).bitmap;
+}
+
 export function granulesTaken(self: usize): u32 {
   return changetype<Granules>(self).taken;
 }

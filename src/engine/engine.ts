@@ -94,8 +94,8 @@ export interface ElementState {
   writable: number;
   /** Ring slots that it takes: 1 in a split ring. */
   slots: number;
-  /** When it was popped. Split: its avail index. Packed: a 16-bit count of pops. */
-  position: number;
+  /** Pops (net of those rewound) since it was popped: 0 for the last one. -1 if the ring of the last `size` pops has forgotten it. */
+  ago: number;
   /** In-order use: pushed already, with so many bytes, and held until those before it are pushed; else -1. */
   written: number;
 }
@@ -108,9 +108,7 @@ export interface DeviceRingState {
   events: number;
   /** Elements (split) or slots (packed) pushed since the last shouldInterrupt, saturated at 65536. */
   unsignalled: number;
-  /** Packed: pops so far, 16 bits; 0 in a split ring. */
-  pops: number;
-  /** In the order in which they were popped. */
+  /** Forgotten ones first, by id; then in the order in which they were popped. */
   elements: ElementState[];
   /** Slots filled and not flushed. */
   fills: { offset: number; id: number; written: number; slots: number }[];
