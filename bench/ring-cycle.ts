@@ -31,6 +31,7 @@ export interface Sweep {
   bursts: number[];
   segments: number[];
   sizes: number[];
+  eventIdx: boolean[];
   runs: number;
   runMs: number;
   warmUpMs: number;
@@ -41,6 +42,7 @@ const FULL: Sweep = {
   bursts: [1, 8, 32, 128],
   segments: [1, 2, 4],
   sizes: [16, 64, 256, 1024, 4096, 32768],
+  eventIdx: [true, false],
   runs: 9,
   runMs: 30,
   warmUpMs: 150,
@@ -51,6 +53,7 @@ const QUICK: Sweep = {
   bursts: [1, 8, 32, 128],
   segments: [1, 4],
   sizes: [16, 256, 32768],
+  eventIdx: [true, false],
   runs: 5,
   runMs: 20,
   warmUpMs: 80,
@@ -58,11 +61,11 @@ const QUICK: Sweep = {
 };
 
 /** Burst × segments in full, ring size and event index from the centre; a burst that does not fit is left out. */
-export function casesOf({ bursts, segments, sizes }: Sweep): Case[] {
+export function casesOf({ bursts, segments, sizes, eventIdx }: Sweep): Case[] {
   const cases: CycleOptions[] = [];
   for (const count of segments) for (const burst of bursts) cases.push({ ...CENTRE, burst, segments: count });
   for (const size of sizes) cases.push({ ...CENTRE, size, burst: Math.min(CENTRE.burst, size) });
-  for (const eventIdx of [true, false]) cases.push({ ...CENTRE, eventIdx });
+  for (const on of eventIdx) cases.push({ ...CENTRE, eventIdx: on });
   const seen = new Set<string>();
   return cases
     .filter(({ burst, segments, size }) => burst * segments <= size)

@@ -16,8 +16,8 @@ const COLLECTIONS_MAX = 100;
 
 /**
  * Measures what a task allocates on the JavaScript heap: the growth of the used heap over chunks of work.
- * A collection within a chunk would hide what it freed, so such a chunk is done again in smaller pieces.
- * What the measurement itself allocates is measured first and taken off.
+ * A collection within a chunk would hide what it freed, so such a chunk is done again in smaller pieces;
+ * where one batch alone brings a collection about, the figure is a lower bound. What the measurement itself allocates is measured first and taken off.
  */
 export async function measureHeap(task: Task, buffers: number): Promise<HeapUse> {
   setFlagsFromString('--expose-gc');

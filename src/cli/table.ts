@@ -1,17 +1,27 @@
 import Table from 'cli-table3';
 import type { Spread } from './report.js';
 
-export type Cell = string | number;
+// Two spaces between columns and one rule below the head: what fits 80 columns.
+const CHARS = {
+  ...{ top: '', 'top-mid': '', 'top-left': '', 'top-right': '' },
+  ...{ bottom: '', 'bottom-mid': '', 'bottom-left': '', 'bottom-right': '' },
+  ...{ left: '', right: '', middle: '  ', mid: '─', 'mid-mid': '──', 'left-mid': '', 'right-mid': '' },
+};
 
-/** A table without colours; all columns but the first are numbers. */
-export function table(head: string[], rows: Cell[][], left = 1): string {
+/** A table without colours; all columns but the first are aligned to the right. */
+export function table(head: string[], rows: readonly string[][]): string {
   const out = new Table({
     head,
-    colAligns: head.map((_, i) => (i < left ? 'left' : 'right')),
-    style: { head: [], border: [], compact: true },
+    chars: CHARS,
+    colAligns: head.map((_, i) => (i === 0 ? 'left' : 'right')),
+    style: { head: [], border: [], compact: true, 'padding-left': 0, 'padding-right': 0 },
   });
   out.push(...rows);
-  return out.toString();
+  return out
+    .toString()
+    .split('\n')
+    .map((line) => line.trimEnd())
+    .join('\n');
 }
 
 /** Three significant digits, and thousands apart. */
@@ -27,4 +37,4 @@ export const range = ({ median, min, max }: Spread): string =>
 
 /** A ratio needs its second digit. */
 export const ratio = ({ median, min, max }: Spread): string =>
-  `×${median.toFixed(2)} (${min.toFixed(2)} – ${max.toFixed(2)})`;
+  `×${median.toFixed(2)} (${min.toFixed(2)}–${max.toFixed(2)})`;

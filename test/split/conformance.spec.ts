@@ -238,6 +238,76 @@ forEachEngine((load) => {
       expect(burst.pending).to.equal(0);
     });
 
+    it('refuses records written by hand that break a rule [split-driver-order] [split-driver-chain-bytes] [split-driver-indirect-negotiated] [split-driver-indirect-next]', async () => {
+      const engine = await loadBeside(load);
+      const { driver, ring } = createDriver(engine, { features: [INDIRECT_DESC] });
+      const burst = driver.createBurst(2, 16);
+      /** One buffer; of each record length and flags. */
+      const write = (...records: [number, number][]) => {
+        records.forEach(([length, flags], i) => {
+          const more = i < records.length - 1 ? NEXT : 0;
+          burst.words.set([DATA, 0, length, flags | more | (i === 0 ? records.length << 16 : 0)], 4 * i);
+        });
+        burst.tokens[0] = 1;
+      };
+      const bad: [string, [number, number][]][] = [
+        [
+          'readable after writable',
+          [
+            [1, WRITE],
+            [1, 0],
+          ],
+        ],
+        [
+          'more than 2^32 bytes',
+          [
+            [2 ** 31, 0],
+            [2 ** 31, 0],
+            [1, 0],
+          ],
+        ],
+        [
+          'more than 2^32 bytes',
+          [
+            [2 ** 31, 0],
+            [2 ** 31, WRITE],
+            [1, WRITE],
+          ],
+        ],
+        ['an indirect table', [[16, INDIRECT]]],
+        [
+          'an indirect table',
+          [
+            [1, 0],
+            [16, INDIRECT],
+          ],
+        ],
+        [
+          'an indirect table that goes on',
+          [
+            [16, INDIRECT],
+            [1, 0],
+          ],
+        ],
+        ['a flag that is not defined', [[1, 8]]],
+      ];
+      for (const [what, records] of bad) {
+        write(...records);
+        refuses(() => burst.commit(1), 'EINVAL');
+        expect(burst.pending, what).to.equal(0);
+        expect(driver.addBurst(burst), what).to.equal(0);
+      }
+      expect(ring.availIdx).to.equal(0);
+      write([2 ** 31, 0], [2 ** 31 - 1, 0], [1, WRITE]);
+      burst.commit(1);
+      expect(driver.addBurst(burst)).to.equal(1);
+      expect(ring.elements(ring.availRing(0)).map((d) => [d.len, d.flags])).to.deep.equal([
+        [2 ** 31, NEXT],
+        [2 ** 31 - 1, NEXT],
+        [1, WRITE],
+      ]);
+    });
+
     it('uses one descriptor for each segment [split-driver-few-descriptors]', async () => {
       await churn(load, [], ({ ring, fresh }) => {
         for (const { head, added } of fresh) {

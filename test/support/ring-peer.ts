@@ -25,7 +25,7 @@ export const wordOf = (i: number): number => (i * 2654435761) >>> 0;
 /** Where the data of the buffer in `slot` lies. */
 export const dataOf = (data: number, slot: number): number => data + 64 * slot;
 
-const LOST_AFTER_MS = 2000;
+const LOST_AFTER_MS = 10_000;
 
 /** Waits until `ready`, first awake and then dozing, in case both threads share a core. */
 export function waitUntil(i32: Int32Array, ready: () => boolean): boolean {
@@ -53,6 +53,8 @@ function run({ role, memory, areas, size, control, data, count }: PeerData): str
   if (role === 'sleepy-device') {
     const availEvent = (areas.device + 4 + 8 * size) >>> 1;
     let seen = 0;
+    let random = 1;
+    let idle = 0;
     while (Atomics.load(i32, CONTROL.stop) === 0) {
       const bell = Atomics.load(i32, CONTROL.bell);
       Atomics.store(u16, availEvent, seen & 0xffff);
@@ -70,7 +72,11 @@ function run({ role, memory, areas, size, control, data, count }: PeerData): str
       u32[elem + 1] = 0;
       seen++;
       Atomics.store(u16, usedIdx, seen & 0xffff);
+      // Not always at once, so that the two looks meet the two stores at every distance.
+      random = (Math.imul(random, 1664525) + 1013904223) >>> 0;
+      for (let delay = random >>> 21; delay > 0; delay--) idle += delay;
     }
+    if (idle < 0) throw new Error('unreachable');
     return 'ok';
   }
 

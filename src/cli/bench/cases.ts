@@ -1,6 +1,6 @@
 import type { Params } from '../report.js';
 
-const NAMES: Record<string, string> = { size: 'ring', eventIdx: 'event index' };
+const NAMES: Record<string, string> = { size: 'ring size', eventIdx: 'event index' };
 
 export const paramName = (key: string): string => NAMES[key] ?? key;
 

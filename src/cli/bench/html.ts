@@ -60,7 +60,8 @@ ${names
   .join('\n')}
 </div>
 <h2>All rows</h2>
-${resultTable(report.results)}
+${resultTable(measured)}
+${others.length > 0 ? resultTable(others) : ''}
 ${ratioTable(report.ratios)}
 </section>`;
 }

@@ -35,14 +35,31 @@ export function linePlot(chart: Chart, series: readonly Series[]): string {
     height: LINES_HEIGHT,
     marginLeft: 44,
     marginBottom: 42,
-    x: { type: 'point', domain: values, label: `${chart.label} →`, padding: 0.4 },
-    y: { type: 'log', grid: true, label: '↑ ns per buffer (logarithmic)', tickFormat: tick, ticks: 5 },
+    x: { type: 'point', domain: values, label: `${chart.label} →`, padding: 0.4, tickFormat: String },
+    y: {
+      type: 'log',
+      grid: true,
+      label: '↑ ns per buffer (logarithmic)',
+      ticks: ticks(
+        Math.min(...chart.results.map(({ min }) => min)),
+        Math.max(...chart.results.map(({ max }) => max)),
+      ),
+      tickFormat: String,
+      tickSize: 0,
+    },
     marks,
   });
 }
 
-/** 1, 2 and 5 of each decade carry a label. */
-const tick = (value: number): string => (/^[125]0*$|^0\.0*[125]$/.test(`${value}`) ? `${value}` : '');
+/** 1, 2 and 5 of each decade from `min` to `max`, or the decades alone if those are many. */
+export function ticks(min: number, max: number): number[] {
+  const all: number[] = [];
+  const steps = Math.log10(max / min) > 2 ? [1, 3] : [1, 2, 5];
+  for (let exponent = Math.floor(Math.log10(min)); 10 ** exponent <= max; exponent++)
+    // Not step * 10 ** exponent: that is 0.30000000000000004 for 3 and -1.
+    for (const step of steps) all.push(Number(`${step}e${exponent}`));
+  return all.filter((tick) => tick >= min && tick <= max);
+}
 
 const tip = ({ name, median, min, max, unit }: Result): string =>
   `${name}: ${median.toFixed(1)} ${unit} (${min.toFixed(1)} – ${max.toFixed(1)})`;
@@ -54,6 +71,7 @@ export function ratioPlot(ratios: readonly Ratio[]): string {
   const y = ({ params, engine }: Ratio) => (engines ? `${engine}: ${label(params)}` : label(params));
   const targets = ratios.filter(({ reported }) => reported !== null);
   const edges = ratios.flatMap(({ min, max, reported }) => [min, max, reported ?? 1, 1]);
+  const domain: [number, number] = [Math.min(...edges) * 0.9, Math.max(...edges) * 1.1];
   const width = Math.max(...ratios.map((found) => y(found).length));
   return draw({
     height: ratios.length * BAR_HEIGHT + 64,
@@ -63,13 +81,13 @@ export function ratioPlot(ratios: readonly Ratio[]): string {
     marginBottom: 42,
     x: {
       type: 'log',
-      domain: [Math.min(...edges) * 0.9, Math.max(...edges) * 1.1],
+      domain,
       grid: true,
       label: 'slower ← 1 → faster',
       labelAnchor: 'center',
       labelArrow: 'none',
-      tickFormat: tick,
-      ticks: 4,
+      ticks: ticks(...domain),
+      tickFormat: String,
     },
     y: { type: 'band', domain: ratios.map(y), label: null, padding: 0.25 },
     marks: [
@@ -89,7 +107,7 @@ export function ratioPlot(ratios: readonly Ratio[]): string {
         strokeOpacity: 0.75,
       }),
       Plot.text(ratios, {
-        x: 'max',
+        x: ({ max }: Ratio) => Math.max(max, 1),
         y,
         text: ({ median }: Ratio) => `×${median.toFixed(2)}`,
         textAnchor: 'start',

@@ -1,59 +1,47 @@
-import type { Params, Ratio, Report, Result } from '../report.js';
-import { type Cell, number, ratio, table } from '../table.js';
+import type { Ratio, Report, Result } from '../report.js';
+import { number, ratio, table } from '../table.js';
+import { caseLabels } from './cases.js';
 
 /** A report as tables for the terminal. */
 export function print(report: Report): string {
   const { cpu, cores, node, platform } = report.machine;
-  const timed = report.results.filter(({ unit }) => unit === 'ns/buffer');
-  const others = report.results.filter(({ unit }) => unit !== 'ns/buffer');
+  const timed = report.results.filter(({ unit }) => unit.startsWith('ns/'));
+  const others = report.results.filter(({ unit }) => !unit.startsWith('ns/'));
+  const { centre, label } = caseLabels(timed.map(({ params }) => params));
   return [
     `${report.suite} · ${cpu}, ${cores} cores · Node ${node} · ${platform}`,
-    ...(timed.length > 0 ? [resultTable(timed)] : []),
-    ...(report.ratios.length > 0 ? [ratioTable(report.ratios)] : []),
-    ...others.map(otherLine),
+    `centre: ${centre}; ${number(timed[0]?.runs ?? 0)} interleaved runs`,
+    resultTable(timed, label),
+    ...(report.ratios.length > 0 ? [ratioTable(report.ratios, label)] : []),
+    others.map(otherLine).join('\n'),
   ].join('\n\n');
 }
 
-/** Short names of parameters, as column heads. */
-const HEADS: Record<string, string> = { size: 'ring size', eventIdx: 'event idx' };
+type Label = (params: Result['params']) => string;
 
-const head = (key: string): string => HEADS[key] ?? key;
-const cell = (value: string | number | boolean): string =>
-  typeof value === 'boolean' ? (value ? 'on' : 'off') : `${value}`;
-
-function resultTable(results: readonly Result[]): string {
-  const keys = Object.keys(results[0].params);
-  const rows: Cell[][] = [];
+function resultTable(results: readonly Result[], label: Label): string {
+  const rows: string[][] = [];
   let before = '';
   for (const { name, ring, params, median, min, max } of results) {
-    const now = JSON.stringify([ring, params]);
-    // Said once per group of rows.
-    const shown = now === before ? keys.map(() => '') : keys.map((key) => cell(params[key]));
-    before = now;
-    rows.push([name, ...shown, number(median), number(min), number(max), number(1e3 / median)]);
+    const title = `${label(params)} · ${ring}`;
+    if (title !== before) rows.push([title, '', '', '', '']);
+    before = title;
+    rows.push([`  ${name}`, number(median), number(min), number(max), number(1e3 / median)]);
   }
-  return table(['contender', ...keys.map(head), 'ns/buffer', 'min', 'max', 'M buffers/s'], rows);
+  return table(['', results[0]?.unit ?? '', 'min', 'max', 'M/s'], rows);
 }
 
-function ratioTable(ratios: readonly Ratio[]): string {
-  const keys = Object.keys(ratios[0].params);
+function ratioTable(ratios: readonly Ratio[], label: Label): string {
   const names = [...new Set(ratios.map(({ name }) => name))];
-  const rows = new Map<string, { params: Params; cells: Map<string, string> }>();
+  const rows = new Map<string, string[]>();
   for (const found of ratios) {
-    const key = JSON.stringify([found.ring, found.params]);
-    const row = rows.get(key) ?? { params: found.params, cells: new Map() };
+    const key = `${label(found.params)} · ${found.ring}`;
+    const row = rows.get(key) ?? [key, ...names.map(() => '')];
     const reported = found.reported === null ? '' : `, reported ×${found.reported}`;
-    row.cells.set(found.name, ratio(found) + reported);
+    row[1 + names.indexOf(found.name)] = ratio(found) + reported;
     rows.set(key, row);
   }
-  return table(
-    [...keys.map(head), ...names.map((name) => name.replace('/', ' /\n'))],
-    [...rows.values()].map(({ params, cells }) => [
-      ...keys.map((key) => cell(params[key])),
-      ...names.map((name) => cells.get(name) ?? ''),
-    ]),
-    0,
-  );
+  return table(['', ...names.map((name) => name.replace('/', ' /\n'))], [...rows.values()]);
 }
 
 const otherLine = ({ name, engine, unit, median, params }: Result): string =>

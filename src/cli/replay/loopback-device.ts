@@ -6,9 +6,9 @@ import { setNumBuffers } from './net-header.js';
  * and guest memory, nothing else.
  */
 export class LoopbackDevice {
-  private readonly u8: Uint8Array;
-  private readonly sent: Elements;
-  private readonly received: Elements;
+  protected readonly u8: Uint8Array;
+  protected readonly sent: Elements;
+  protected readonly received: Elements;
 
   constructor(
     engine: Host,

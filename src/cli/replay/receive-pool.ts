@@ -91,16 +91,19 @@ export class ReceivePool {
     const { memory, expected, lengths, offsets } = this;
     const at = buffer * this.stride;
     const from = this.frames.offsets[packet];
-    let right = written === this.frames.lengths[packet];
-    let compared = 0;
-    for (let s = 0; s < this.segments && compared < written; s++) {
+    const length = this.frames.lengths[packet];
+    let right = written === length;
+    let seen = 0;
+    for (let s = 0; s < this.segments && seen < written; s++) {
       const start = at + offsets[s];
-      const end = start + Math.min(lengths[s], written - compared);
-      if (memory.compare(expected, from + compared, from + compared + end - start, start, end) !== 0)
+      const end = start + Math.min(lengths[s], written - seen);
+      // Not beyond the packet that was expected: a longer one is wrong already.
+      const bytes = Math.max(0, Math.min(end - start, length - seen));
+      if (memory.compare(expected, from + seen, from + seen + bytes, start, start + bytes) !== 0)
         right = false;
       if (memory.compare(GUARD, 0, GUARD_BYTES, end, end + GUARD_BYTES) !== 0) right = false;
       memory.fill(POISON, start, end + GUARD_BYTES);
-      compared += end - start;
+      seen += end - start;
     }
     return right;
   }

@@ -46,22 +46,12 @@ import { availFlags, availIdx, availRing, usedEvent } from '../abi/avail.js';
 import { DESC_SHIFT, DESC_WORDS, unalignedWord } from '../abi/desc.js';
 import { EVENT_WINDOW_MAX, needEvent } from '../abi/event.js';
 import { availEvent, usedElem, usedFlags, usedIdx, usedRing } from '../abi/used.js';
-import {
-  AT_FIT,
-  AT_HIGH,
-  AT_LENGTH,
-  AT_LOCAL,
-  AT_LOW,
-  Translation,
-  WINDOW_HIGH,
-  WINDOW_LENGTH,
-  WINDOW_LOCAL,
-  WINDOW_LOW,
-} from '../mm/translation.js';
+import * as T from '../mm/translation.js';
 import { acquire, publish } from '../order.js';
 import { BaseRing } from '../ring.js';
 
 // Constants that are imported are looked up in their module each time; those of this module are compiled in.
+// So what the hot loops need has a name here.
 const NEXT = DESC_F_NEXT;
 const WRITE = DESC_F_WRITE;
 const INDIRECT = DESC_F_INDIRECT;
@@ -71,6 +61,17 @@ const FLAGS = DESC_FLAGS >>> 2;
 const NEXT_SHIFT = (DESC_NEXT - DESC_FLAGS) << 3; // from the start of the word that begins with flags
 const SHIFT = DESC_SHIFT; // of a descriptor's index, for words
 const DESC_LOG2 = DESC_SHIFT + 2; // ... for bytes
+const TABLE_REST = DESC_BYTES - 1; // what a table's length has none of
+
+const WINDOW_HIGH = T.WINDOW_HIGH;
+const WINDOW_LOW = T.WINDOW_LOW;
+const WINDOW_LENGTH = T.WINDOW_LENGTH;
+const WINDOW_LOCAL = T.WINDOW_LOCAL;
+const AT_LOW = T.AT_LOW;
+const AT_HIGH = T.AT_HIGH;
+const AT_LENGTH = T.AT_LENGTH;
+const AT_LOCAL = T.AT_LOCAL;
+const AT_FIT = T.AT_FIT;
 
 /**
  * What a word index is masked with: no 32-bit word of a memory has a larger one. So it changes nothing, but
@@ -124,7 +125,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
   private readonly usedRing: number = 0; // u32
   private readonly availEvent: number = 0; // u16
 
-  declare private readonly translation: Translation;
+  declare private readonly translation: T.Translation;
   declare private readonly heads: Uint32Array;
   /** The descriptor read last from a table that is not aligned. */
   private readonly gathered = new Uint32Array(DESC_WORDS);
@@ -144,7 +145,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
   // What `walk` found in the last chain.
   private chainOut = 0;
   private chainIn = 0;
-  private chainIndirect = false;
+  private chainTables = 0;
   private chainReadable = 0;
   private chainWritable = 0;
   // Why `walk` refused the last chain: it becomes the ring's fault only if the chain is first in line.
@@ -171,7 +172,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     this.usedIdx = usedIdx(areas.device);
     this.usedRing = usedRing(areas.device);
     this.availEvent = availEvent(areas.device, size);
-    this.translation = new Translation(config.regions);
+    this.translation = new T.Translation(config.regions);
     this.heads = new Uint32Array(size << HEAD_SHIFT);
     this.filledId = new Uint16Array(size);
     this.filledLength = new Uint32Array(size);
@@ -207,10 +208,12 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     const start = this.position;
     const element = elements >>> 2;
     const piece = pieces >>> 2;
-    const capacity = Math.min(pieceCapacity, PIECES_MAX);
+    const capacity = Math.min(pieceCapacity, PIECES_MAX) | 0;
     let first = 0;
     let bytesOut = 0;
+    let indirect = 0;
     let taken = 0;
+    let usual = true; // what comes next may be a chain of the usual kind
     let result = 0;
     while (result === 0 && taken < max) {
       const idx = acquire(shared, u16, this.availIdx);
@@ -220,56 +223,58 @@ export class SplitDevice extends BaseRing implements DeviceRing {
         if (taken === 0) return this.broke(FAULT_AVAIL_IDX, BigInt(idx), BigInt(start));
         break;
       }
-      const end = Math.min(max, taken + ready);
-      for (;;) {
-        // The usual chains, one direct descriptor in the window, as many as come in a row and have room:
-        // without a call, so that nothing is loaded anew. Anything else is left alone.
-        const { window } = this.translation;
-        const windowHigh = window[WINDOW_HIGH];
-        const windowLow = window[WINDOW_LOW];
-        const windowLength = window[WINDOW_LENGTH];
-        const windowLocal = window[WINDOW_LOCAL];
-        const ahead = first - taken;
-        const usual = Math.min(end, capacity - ahead);
-        for (; taken < usual; taken++) {
-          const position = (start + taken) & 0xffff;
-          const head = u16[(availRing + (position & mask)) & HALF_WORD];
-          if (head > mask) break;
-          const h = (head & HEAD) << HEAD_SHIFT;
-          if (heads[h + STATE] !== 0) break;
-          const d = (descTable + (head << SHIFT)) & WORD;
-          const flags = u32[d + FLAGS];
-          const length = u32[d + LEN];
-          const offset = (u32[d] - windowLow) >>> 0;
-          // A length of 0 becomes the largest number and fails, as it should: it is placed otherwise.
-          if (
-            (flags & SIMPLE) !== 0 ||
-            u32[d + 1] !== windowHigh ||
-            offset >= windowLength ||
-            (length - 1) >>> 0 >= (windowLength - offset) >>> 0
-          )
-            break;
-          const p = (piece + ((ahead + taken) << 1)) & WORD;
-          u32[p] = windowLocal + offset;
-          u32[p + 1] = length;
-          const e = (element + (taken << 2)) & WORD;
-          u32[e] = head;
-          u32[e + 1] = ahead + taken;
-          let counts = 0x10000; // no piece out, one in
-          let writable = length;
-          if ((flags & WRITE) === 0) {
-            counts = 1;
-            writable = 0;
-            bytesOut += length;
+      const end = Math.min(max, taken + ready) | 0;
+      while (taken < end) {
+        if (usual) {
+          // Chains of one direct descriptor in the window, as many as come in a row and have room: without a
+          // call, so that nothing is loaded anew. Any other is left alone.
+          const { window } = this.translation;
+          const windowHigh = window[WINDOW_HIGH];
+          const windowLow = window[WINDOW_LOW];
+          const windowLength = window[WINDOW_LENGTH];
+          const windowLocal = window[WINDOW_LOCAL];
+          const ahead = first - taken;
+          const last = Math.min(end, capacity - ahead) | 0;
+          for (; taken < last; taken++) {
+            const position = (start + taken) & 0xffff;
+            const head = u16[(availRing + (position & mask)) & HALF_WORD];
+            if (head > mask) break;
+            const h = (head & HEAD) << HEAD_SHIFT;
+            if (heads[h + STATE] !== 0) break;
+            const d = (descTable + (head << SHIFT)) & WORD;
+            const flags = u32[d + FLAGS];
+            const length = u32[d + LEN];
+            const offset = (u32[d] - windowLow) >>> 0;
+            // A length of 0 becomes the largest number and fails, as it should: it is placed otherwise.
+            if (
+              (flags & SIMPLE) !== 0 ||
+              u32[d + 1] !== windowHigh ||
+              offset >= windowLength ||
+              (length - 1) >>> 0 >= (windowLength - offset) >>> 0
+            )
+              break;
+            const p = (piece + ((ahead + taken) << 1)) & WORD;
+            u32[p] = windowLocal + offset;
+            u32[p + 1] = length;
+            const e = (element + (taken << 2)) & WORD;
+            u32[e] = head;
+            u32[e + 1] = ahead + taken;
+            let counts = 0x10000; // no piece out, one in
+            let writable = length;
+            if ((flags & WRITE) === 0) {
+              counts = 1;
+              writable = 0;
+              bytesOut += length;
+            }
+            u32[e + 2] = counts;
+            u32[e + 3] = 0;
+            heads[h + STATE] = IN_FLIGHT | position;
+            heads[h + WRITABLE] = writable;
+            heads[((position & mask) << HEAD_SHIFT) + POPPED] = head;
           }
-          u32[e + 2] = counts;
-          u32[e + 3] = 0;
-          heads[h + STATE] = IN_FLIGHT | position;
-          heads[h + WRITABLE] = writable;
-          heads[((position & mask) << HEAD_SHIFT) + POPPED] = head;
+          first = ahead + taken;
+          if (taken === end) break;
         }
-        first = ahead + taken;
-        if (taken === end) break;
 
         // Loads everything of that chain again and believes nothing of what was loaded before.
         const position = (start + taken) & 0xffff;
@@ -297,7 +302,8 @@ export class SplitDevice extends BaseRing implements DeviceRing {
         heads[h + STATE] = IN_FLIGHT | position;
         heads[h + WRITABLE] = Math.min(this.chainWritable, 0xffffffff);
         heads[((position & mask) << HEAD_SHIFT) + POPPED] = head;
-        if (this.chainIndirect) this.counts[COUNT_INDIRECT]++;
+        indirect += this.chainTables;
+        usual = placed === 1 && this.chainTables === 0;
         first += placed;
         taken++;
       }
@@ -311,6 +317,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     this.inFlight += taken;
     this.counts[COUNT_ADDED] += taken;
     this.counts[COUNT_BYTES_OUT] += bytesOut;
+    this.counts[COUNT_INDIRECT] += indirect;
     return taken;
   }
 
@@ -331,13 +338,17 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     let windowLow = window[WINDOW_LOW];
     let windowLength = window[WINDOW_LENGTH];
     let windowLocal = window[WINDOW_LOCAL];
-    let words = u32; // where the descriptors are
-    let table = this.descTable; // word index; byte address of a table that is not aligned
-    let entries = size;
-    let limit = size;
-    let left = size;
+    // The | 0 changes nothing, but keeps these numbers untagged in registers.
+    const first = piece | 0;
+    const most = room | 0;
+    let aligned = true;
+    let table = this.descTable | 0; // word index; byte address of a table that is not aligned
+    let entries = size | 0;
+    let limit = entries;
+    let left = entries;
+    let index = head | 0;
     let inTable = false;
-    let index = head;
+    let moved = false;
     let bytes = 0;
     let writable = 0;
     let pieces = 0;
@@ -345,9 +356,10 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     let writing = 0; // flag WRITE of the descriptor before
     for (;;) {
       if (measuring && this.enough(bytes - writable, writable)) return STOPPED;
+      let words = u32;
       let d = (table + (index << SHIFT)) & WORD;
-      if (words !== u32) {
-        this.gather(table + index * DESC_BYTES);
+      if (!aligned) {
+        words = this.gather(table + index * DESC_BYTES);
         d = 0;
       }
       const low = words[d];
@@ -355,26 +367,40 @@ export class SplitDevice extends BaseRing implements DeviceRing {
       const length = words[d + LEN];
       const flagsNext = words[d + FLAGS]; // flags in the lower half, next in the upper
 
+      const offset = (low - windowLow) >>> 0;
+      const inWindow =
+        high === windowHigh &&
+        offset < windowLength &&
+        // A length of 0 becomes the largest number and fails, as it should: it is placed otherwise.
+        (length - 1) >>> 0 < (windowLength - offset) >>> 0;
+
       if ((flagsNext & INDIRECT) !== 0) {
         at[AT_LOW] = low;
         at[AT_HIGH] = high;
         at[AT_LENGTH] = length;
-        if (!this.tableSound(index, flagsNext & 0xffff, inTable)) return RESULT_BROKEN;
+        if (
+          !inWindow ||
+          !this.indirect ||
+          inTable ||
+          (flagsNext & NEXT) !== 0 ||
+          (length & TABLE_REST) !== 0
+        ) {
+          if (!this.tableSound(index, flagsNext & 0xffff, inTable)) return RESULT_BROKEN;
+          table = at[AT_LOCAL];
+          // The window moved to the table. The buffers are where they were, so the copies of it stay.
+          moved = true;
+        } else {
+          table = (windowLocal + offset) >>> 0;
+        }
         // Of the queue's own table as many were visited as it has: the driver changed it under our eyes.
         if (left === 0) return this.suspected(FAULT_CHAIN_LOOP, BigInt(head), BigInt(entries));
-        const local = at[AT_LOCAL];
-        if ((local & 3) === 0) {
-          table = local >>> 2;
-        } else {
-          words = this.gathered;
-          table = local;
-        }
+        aligned = (table & 3) === 0;
+        if (aligned) table >>>= 2;
         entries = length >>> DESC_LOG2;
         limit = Math.min(entries, left);
         left = limit;
         inTable = true;
         index = 0;
-        // The window moved to the table. The buffers are where they were, so the copies of it stay.
         continue;
       }
 
@@ -393,16 +419,10 @@ export class SplitDevice extends BaseRing implements DeviceRing {
       }
       writing = write;
 
-      const offset = (low - windowLow) >>> 0;
-      if (
-        high === windowHigh &&
-        offset < windowLength &&
-        // A length of 0 becomes the largest number and fails, as it should: it is placed otherwise.
-        (length - 1) >>> 0 < (windowLength - offset) >>> 0
-      ) {
+      if (inWindow) {
         if (!measuring) {
-          if (pieces === room) return RESULT_NO_ROOM;
-          const p = (piece + (pieces << 1)) & WORD;
+          if (pieces === most) return RESULT_NO_ROOM;
+          const p = (first + (pieces << 1)) & WORD;
           u32[p] = windowLocal + offset;
           u32[p + 1] = length;
         }
@@ -431,10 +451,10 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     }
     this.chainOut = out;
     this.chainIn = pieces - out;
-    this.chainIndirect = inTable;
+    this.chainTables = inTable ? 1 : 0;
     this.chainReadable = bytes - writable;
     this.chainWritable = writable;
-    if (inTable) {
+    if (moved) {
       // Later chains look where this one's last buffer was, not where its table was.
       window[WINDOW_HIGH] = windowHigh;
       window[WINDOW_LOW] = windowLow;
@@ -455,7 +475,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     if (!this.indirect) this.suspected(FAULT_INDIRECT_REFUSED, BigInt(index), BigInt(flags));
     else if (inTable) this.suspected(FAULT_INDIRECT_NESTED, BigInt(index), BigInt(flags));
     else if ((flags & NEXT) !== 0) this.suspected(FAULT_INDIRECT_NEXT, BigInt(index), BigInt(flags));
-    else if (length === 0 || (length & (DESC_BYTES - 1)) !== 0)
+    else if (length === 0 || (length & TABLE_REST) !== 0)
       this.suspected(FAULT_TABLE_LENGTH, BigInt(length), this.asked());
     else if (!translation.find() || at[AT_FIT] !== length)
       this.suspected(FAULT_TABLE_RANGE, this.asked(), BigInt(length));
@@ -504,11 +524,12 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     return (BigInt(at[AT_HIGH]) << 32n) | BigInt(at[AT_LOW]);
   }
 
-  /** Copies the descriptor at a byte address that is not aligned; each byte is loaded once. */
-  private gather(address: number): void {
+  /** Copy of the descriptor at a byte address that is not aligned; each byte is loaded once. */
+  private gather(address: number): Uint32Array {
     const { u8 } = this.memory;
     const { gathered } = this;
     for (let i = 0; i < gathered.length; i++) gathered[i] = unalignedWord(u8, address + (i << 2));
+    return gathered;
   }
 
   /** Whether `availableBytes` has what it was asked for, with these bytes of a chain not yet complete. */

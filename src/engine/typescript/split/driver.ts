@@ -185,7 +185,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
     for (;;) {
       // Buffers of one segment, as many as come in a row: without a call, so that nothing is loaded anew.
       const from = i;
-      const end = Math.min(n, i + numFree);
+      const end = Math.min(n, i + numFree) | 0;
       for (; i < end; i++) {
         const s = (segment + ((i - from) << SHIFT)) & WORD;
         const flagsCount = u32[s + FLAGS]; // this side's own record: flags, and the count in the upper half
@@ -263,7 +263,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
     const { u32 } = this.memory;
     const { buffers, descTable } = this;
     const last = count - 1;
-    let at = head;
+    let at = head | 0; // changes nothing, but keeps the number untagged in a register
     let bytes = 0; // at most 32768 lengths below 2^32: the sums are exact
     let writable = 0;
     for (let i = 0; i < count; i++) {
@@ -377,7 +377,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
         if (taken === 0) return this.broke(FAULT_USED_IDX, BigInt(idx), BigInt(start));
         break;
       }
-      const end = Math.min(max, taken + ready);
+      const end = Math.min(max, taken + ready) | 0;
       for (;;) {
         // Direct buffers with a sound entry, as many as come in a row: without a call, so that nothing is
         // loaded anew. The first entry that is anything else is left alone.
