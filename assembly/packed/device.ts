@@ -440,20 +440,10 @@ export class PackedDevice extends Queue {
 
   // ---- Giving back ----
 
-  /** Takes an element out of flight; its slots, or why not. */
-  private retire(id: u32, written: u32): i32 {
-    if (id >= this.size) return RESULT_NOT_IN_FLIGHT;
-    const head = this.head(id);
-    if (!head.open) return RESULT_NOT_IN_FLIGHT;
-    if (written > head.writable) return RESULT_WRITTEN;
-    head.leave();
-    return head.slots;
-  }
-
-  /** Marks an element as done: it is published when all before it are (in-order use). */
+  /** Marks an element as done: it stays in flight until its used descriptor is published. 0 or why not. */
   private finish(id: u32, written: u32): i32 {
-    const slots = this.retire(id, written);
-    if (slots < 0) return slots;
+    if (id >= this.size || !this.head(id).open) return RESULT_NOT_IN_FLIGHT;
+    if (written > this.head(id).writable) return RESULT_WRITTEN;
     this.head(id).finish(written);
     this.fills++;
     return 0;
@@ -584,10 +574,9 @@ export class PackedDevice extends Queue {
     if (offset >= this.size) return RESULT_SLOT;
     const fill = this.fillAt(offset);
     if (fill.filled) return RESULT_SLOT;
-    const slots = this.retire(id, written);
-    if (slots < 0) return slots;
-    fill.set(id, written, slots);
-    this.fills++;
+    const result = this.finish(id, written);
+    if (result < 0) return result;
+    fill.set(id, written, this.head(id).slots);
     return 0;
   }
 
@@ -616,6 +605,7 @@ export class PackedDevice extends Queue {
       } else descRestSet(desc, written, fill.id, flags);
       this.bytesIn += written;
       const taken = <u32>fill.slots;
+      this.head(fill.id).leave();
       fill.clear();
       slots += taken;
       slot += taken;

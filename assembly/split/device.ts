@@ -388,32 +388,19 @@ export class SplitDevice extends Queue {
 
   // ---- Giving back ----
 
-  /** Takes an element out of flight; 0 or why not. */
-  private retire(id: u32, written: u32): i32 {
-    if (id >= this.size) return RESULT_NOT_IN_FLIGHT;
-    const head = this.head(id);
-    if (!head.open) return RESULT_NOT_IN_FLIGHT;
-    if (written > head.writable) return RESULT_WRITTEN;
-    head.leave();
-    return 0;
-  }
-
-  /** Takes an element out of flight and writes its used entry at `slot`; 0 or why not. */
-  private use(id: u32, written: u32, slot: u16): i32 {
-    const result = this.retire(id, written);
-    if (result < 0) return result;
-    this.usedSet(slot, id, written);
-    this.bytesIn += written;
-    return 0;
+  /** 0 if the element may be given back with so many bytes written, or why not. */
+  private check(id: u32, written: u32): i32 {
+    if (id >= this.size || !this.head(id).open) return RESULT_NOT_IN_FLIGHT;
+    return written > this.head(id).writable ? RESULT_WRITTEN : 0;
   }
 
   private usedSet(slot: u16, id: u32, written: u32): void {
     usedElemSet(usedElem(this.used, <u32>slot & (this.size - 1)), id, written);
   }
 
-  /** Marks an element as done: it is published when all before it are (in-order use). */
+  /** Marks an element as done: it stays in flight until its used entry is published. */
   private finish(id: u32, written: u32): i32 {
-    const result = this.retire(id, written);
+    const result = this.check(id, written);
     if (result < 0) return result;
     this.head(id).finish(written);
     this.fills++;
@@ -474,7 +461,12 @@ export class SplitDevice extends Queue {
     const slot = this.usedIdxShadow;
     for (; pushed < n; pushed++) {
       const record = element(elements, pushed);
-      if (this.use(elementId(record), elementWritten(record), slot + <u16>pushed) < 0) break;
+      const id = elementId(record);
+      const written = elementWritten(record);
+      if (this.check(id, written) < 0) break;
+      this.head(id).leave();
+      this.bytesIn += written;
+      this.usedSet(slot + <u16>pushed, id, written);
     }
     if (pushed > 0) this.publish(pushed);
     return <i32>pushed;
@@ -487,10 +479,10 @@ export class SplitDevice extends Queue {
     const slot = this.usedIdxShadow + <u16>offset;
     const fill = this.fillAt(slot);
     if (fill.filled) return RESULT_SLOT;
-    const result = this.use(id, written, slot);
+    const result = this.finish(id, written);
     if (result < 0) return result;
     fill.set(id, written, 1);
-    this.fills++;
+    this.usedSet(slot, id, written);
     return 0;
   }
 
@@ -503,7 +495,12 @@ export class SplitDevice extends Queue {
     if (n > this.fills) return RESULT_SLOT;
     const slot = this.usedIdxShadow;
     for (let i: u32 = 0; i < n; i++) if (!this.fillAt(slot + <u16>i).filled) return RESULT_SLOT;
-    for (let i: u32 = 0; i < n; i++) this.fillAt(slot + <u16>i).clear();
+    for (let i: u32 = 0; i < n; i++) {
+      const fill = this.fillAt(slot + <u16>i);
+      this.head(fill.id).leave();
+      this.bytesIn += fill.written;
+      fill.clear();
+    }
     this.fills -= n;
     if (n > 0) this.publish(n);
     return 0;

@@ -200,11 +200,20 @@ export class WasmDevice extends WasmRing implements DeviceRing {
     const ago = new Map<number, number>();
     for (let back = size - 1; back >= 0; back--)
       ago.set(this.u16(this.order + ((next + size - 1 - back) % size) * 2), back);
+    const fills: DeviceRingState['fills'] = [];
+    for (let offset = 0; offset < size; offset++) {
+      const record = this.fillRecord(offset);
+      const slots = this.u16(record + L.FILL_SLOTS);
+      if (slots === 0) continue;
+      const id = this.u32(record + L.FILL_ID);
+      fills.push({ offset, id, written: this.u32(record + L.FILL_WRITTEN), slots });
+    }
+    const filled = new Set(fills.map(({ id }) => id));
     const elements: ElementState[] = [];
     for (let id = 0; id < size; id++) {
       const record = this.heads + id * L.HEAD_BYTES;
       const flags = this.u16(record + L.HEAD_FLAGS) & 0xff;
-      if (flags === 0) continue;
+      if (flags === 0 || filled.has(id)) continue;
       elements.push({
         id,
         writable: this.u32(record + L.HEAD_WRITABLE),
@@ -215,14 +224,6 @@ export class WasmDevice extends WasmRing implements DeviceRing {
     }
     const age = (element: ElementState) => (element.ago < 0 ? size : element.ago);
     elements.sort((a, b) => age(b) - age(a) || a.id - b.id);
-    const fills: DeviceRingState['fills'] = [];
-    for (let offset = 0; offset < size; offset++) {
-      const record = this.fillRecord(offset);
-      const slots = this.u16(record + L.FILL_SLOTS);
-      if (slots === 0) continue;
-      const id = this.u32(record + L.FILL_ID);
-      fills.push({ offset, id, written: this.u32(record + L.FILL_WRITTEN), slots });
-    }
     return {
       avail: this.word(L.DEVICE_AVAIL),
       used: this.word(L.DEVICE_USED),
@@ -273,6 +274,9 @@ export class WasmDevice extends WasmRing implements DeviceRing {
       this.u32Set(record + L.FILL_WRITTEN, written);
       this.u32Set(record + L.FILL_ID, id);
       this.u16Set(record + L.FILL_SLOTS, slots);
+      const head = this.heads + id * L.HEAD_BYTES;
+      this.u16Set(head + L.HEAD_SLOTS, slots);
+      this.u16Set(head + L.HEAD_FLAGS, L.HEAD_F_IN_FLIGHT | L.HEAD_F_DONE);
     }
     this.exports.load(this.control, this.words);
   }
