@@ -440,10 +440,16 @@ export class PackedDevice extends Queue {
 
   // ---- Giving back ----
 
+  /** 0 if the element may be given back with so many bytes written, or why not. */
+  private check(id: u32, written: u32): i32 {
+    if (id >= this.size || !this.head(id).open) return RESULT_NOT_IN_FLIGHT;
+    return written > this.head(id).writable ? RESULT_WRITTEN : 0;
+  }
+
   /** Marks an element as done: it stays in flight until its used descriptor is published. 0 or why not. */
   private finish(id: u32, written: u32): i32 {
-    if (id >= this.size || !this.head(id).open) return RESULT_NOT_IN_FLIGHT;
-    if (written > this.head(id).writable) return RESULT_WRITTEN;
+    const result = this.check(id, written);
+    if (result < 0) return result;
     this.head(id).finish(written);
     this.fills++;
     return 0;
@@ -571,11 +577,13 @@ export class PackedDevice extends Queue {
   fill(id: u32, written: u32, offset: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
     if (this.inOrder) return this.finish(id, written);
-    if (offset >= this.size) return RESULT_SLOT;
+    const result = this.check(id, written);
+    if (result < 0) return result;
+    // No more used descriptors can follow than there are elements to be used.
+    if (offset >= this.inFlight) return RESULT_SLOT;
     const fill = this.fillAt(offset);
     if (fill.filled) return RESULT_SLOT;
-    const result = this.finish(id, written);
-    if (result < 0) return result;
+    this.finish(id, written);
     fill.set(id, written, this.head(id).slots);
     return 0;
   }

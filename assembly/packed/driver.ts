@@ -310,8 +310,11 @@ export class PackedDriver extends Queue {
     const word = eventWord(this.deviceEvent);
     const flags = wordFlags(word);
     let wanted = flags != RING_EVENT_FLAGS_DISABLE;
-    if (flags == RING_EVENT_FLAGS_DESC && this.eventIdx && moved < 0x10000)
+    if (flags == RING_EVENT_FLAGS_DESC && this.eventIdx && moved < 0x10000) {
+      // Nothing was made available that an event could name.
+      if (moved == 0) return false;
       wanted = passed(wordOffWrap(word), this.nextAvail, this.availWrap, moved, this.size);
+    }
     if (wanted) this.notified++;
     else this.suppressed++;
     return wanted;

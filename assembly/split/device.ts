@@ -475,12 +475,15 @@ export class SplitDevice extends Queue {
   fill(id: u32, written: u32, offset: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
     if (this.inOrder) return this.finish(id, written);
-    if (offset >= this.size) return RESULT_SLOT;
+    const result = this.check(id, written);
+    if (result < 0) return result;
+    // Further ahead may lie entries that the driver has not taken yet: it has at most as many free slots as
+    // there are elements that it waits for.
+    if (offset >= this.inFlight) return RESULT_SLOT;
     const slot = this.usedIdxShadow + <u16>offset;
     const fill = this.fillAt(slot);
     if (fill.filled) return RESULT_SLOT;
-    const result = this.finish(id, written);
-    if (result < 0) return result;
+    this.finish(id, written);
     fill.set(id, written, 1);
     this.usedSet(slot, id, written);
     return 0;

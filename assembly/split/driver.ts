@@ -255,6 +255,8 @@ export class SplitDriver extends Queue {
   kickPrepare(): bool {
     const idx = this.availIdxShadow;
     const unkicked = this.unkicked;
+    // No entry was written that an event could name.
+    if (this.eventIdx && unkicked == 0) return false;
     this.unkicked = 0;
     // The device sets its event and then reads avail.idx; this side published avail.idx and now reads the
     // event. Without a fence in between both could miss the other's store (2.7.13.4.1).
@@ -334,9 +336,9 @@ export class SplitDriver extends Queue {
       this.completed += got;
       this.bytesIn += bytes;
       this.lastUsed = last;
+      if (got > 0) this.askFrom(last);
       // Ended early by a bad entry: what is before it goes to the caller, the next call will report it.
       if (taken < until) break;
-      this.askFrom(last);
     }
     // Also when nothing was taken: a device that pushed between the last read and the event's store saw
     // the old event and stayed silent.
@@ -446,8 +448,7 @@ export class SplitDriver extends Queue {
 
   enableCallbacksDelayed(): bool {
     // At most QUEUE_SIZE_MAX buffers are outstanding: the product fits 32, the result 16 bits.
-    const outstanding = <u32>(<u16>(this.availIdxShadow - this.lastUsed));
-    const delay = <u16>((outstanding * 3) >> 2);
+    const delay = <u16>((this.inFlight * 3) >> 2);
     this.enableAt(this.lastUsed + delay);
     return <u16>(usedIdx(this.used) - this.lastUsed) <= delay;
   }

@@ -267,7 +267,11 @@ export interface DeviceRing extends Ring {
    * pushed. RESULT_SLOT while slots are filled and not flushed.
    */
   pushBurst(elements: number, n: number): number;
-  /** Writes a used entry `offset` slots ahead without publishing it. 0, or a RESULT_*. */
+  /**
+   * Writes a used entry `offset` slots ahead without publishing it. 0, or the first that applies of
+   * RESULT_NOT_IN_FLIGHT, RESULT_WRITTEN, RESULT_SLOT: `offset` is filled or not below `inFlight`. Slots
+   * further ahead may hold entries that the driver has not taken yet.
+   */
   fill(id: number, written: number, offset: number): number;
   /** Publishes `n` filled slots. 0, or RESULT_SLOT if one of them is not filled. */
   flush(n: number): number;

@@ -180,6 +180,7 @@ export class DeviceQueue extends Queue<DeviceRing> {
 
   /**
    * Writes the used entry of an element `i` slots ahead, which the driver does not see before `flush`.
+   * @param i below the number of elements in flight: further ahead may be entries that the driver still reads
    * @throws VringError EINVAL for an element that is not in flight, `written` above its writable length, or
    *   a slot that is out of range or filled already
    */
@@ -194,7 +195,10 @@ export class DeviceQueue extends Queue<DeviceRing> {
       this.fail('EINVAL', `slot must be an integer from 0 to ${this.size - 1}, got ${show(i)}`);
     const result = this.core.fill(id, written, i);
     if (result === L.RESULT_SLOT)
-      this.fail('EINVAL', `slot ${i} is filled already or not below the queue size ${this.size}`);
+      this.fail(
+        'EINVAL',
+        `slot ${i} is filled already or not below the number of elements in flight, ${this.core.inFlight}`,
+      );
     if (result < 0) this.failUse(result, id, written);
   }
 

@@ -18,7 +18,7 @@ export interface MeasureOptions {
 
 /** A round must be long against the scheduler of the operating system and the timer. */
 const ROUND_MS = 20;
-const WARM_UP_MS = 200;
+const WARM_UP_MS = 300;
 
 export interface Tally {
   engine: string;
@@ -42,18 +42,13 @@ export async function measure(
   step: (engine: string) => void,
 ): Promise<{ report: Report; tallies: Tally[]; passes: number }> {
   const tallies = engines.map(({ name }) => newTally(name));
-  let fastest = Number.POSITIVE_INFINITY;
+  let passes = options.passes ?? 1;
   for (const [i, engine] of engines.entries()) {
+    const { mismatches, enough } = await warmUp(engine, options.passes);
     // What goes wrong in the warm-up is wrong too.
-    let spent = 0;
-    do {
-      const { ns, mismatches } = await engine.run(options.passes ?? 1);
-      tallies[i].mismatches += mismatches;
-      spent += ns / 1e6;
-      fastest = Math.min(fastest, ns / 1e6);
-    } while (options.passes === undefined && spent < WARM_UP_MS);
+    tallies[i].mismatches += mismatches;
+    passes = Math.max(passes, enough);
   }
-  const passes = options.passes ?? Math.max(1, Math.ceil(ROUND_MS / fastest));
   for (let round = 0; round < options.rounds; round++) {
     for (const [i, engine] of engines.entries()) {
       add(tallies[i], await engine.run(passes), frames.frameBytes * passes);
@@ -61,6 +56,21 @@ export async function measure(
     }
   }
   return { report: toReport(tallies, { ...options.params, passes }), tallies, passes };
+}
+
+/** @returns as many passes as make a round last long enough, unless they are given */
+async function warmUp(engine: Engine, given?: number): Promise<{ mismatches: number; enough: number }> {
+  let mismatches = 0;
+  let enough = given ?? 1;
+  let spent = 0;
+  do {
+    const run = await engine.run(enough);
+    mismatches += run.mismatches;
+    const ms = run.ns / 1e6;
+    spent += ms;
+    if (given === undefined) enough = Math.max(enough, Math.ceil((enough * ROUND_MS) / ms));
+  } while (given === undefined && spent < WARM_UP_MS);
+  return { mismatches, enough };
 }
 
 const newTally = (engine: string): Tally => ({

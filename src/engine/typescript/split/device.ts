@@ -96,7 +96,7 @@ const IN_FLIGHT = 0x10000;
 /** Has a used entry that is not published yet. */
 const FILLED = 0x20000;
 
-// `walk` without pieces, and what it returns if it was stopped by a limit of `availableBytes`.
+// `walk` without pieces, and what it returns if the budget of `availableBytes` did not last.
 const NO_PIECES = -1;
 const STOPPED = 0;
 
@@ -152,9 +152,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
   private suspect = FAULT_NONE;
   private suspectA = 0n;
   private suspectB = 0n;
-  // Limits of `availableBytes`.
-  private maxIn = 0;
-  private maxOut = 0;
+  /** Descriptors that `availableBytes` may still visit. */
   private budget = 0;
 
   constructor(memory: LinearMemory, config: DeviceRingConfig) {
@@ -324,7 +322,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
   /**
    * Follows the chain of `head` and writes its pieces, at most `room` of them, from word `piece` on. Returns
    * how many there are and leaves the sums in `chain…`; RESULT_NO_ROOM; or RESULT_BROKEN with the reason in
-   * `suspect`. With NO_PIECES it writes none and goes on until the limits of `availableBytes` (STOPPED).
+   * `suspect`. With NO_PIECES it writes none, and stops when the budget of `availableBytes` is spent (STOPPED).
    *
    * Every word of a descriptor is loaded once. The loop ends: each turn either takes one of the `left`
    * descriptors that the current table and the queue size allow, or enters a table, once.
@@ -355,7 +353,11 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     let out = 0;
     let writing = 0; // flag WRITE of the descriptor before
     for (;;) {
-      if (measuring && this.enough(bytes - writable, writable)) return STOPPED;
+      if (measuring && this.budget-- === 0) {
+        this.chainReadable = bytes - writable;
+        this.chainWritable = writable;
+        return STOPPED;
+      }
       let words = u32;
       let d = (table + (index << SHIFT)) & WORD;
       if (!aligned) {
@@ -532,20 +534,6 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     return gathered;
   }
 
-  /** Whether `availableBytes` has what it was asked for, with these bytes of a chain not yet complete. */
-  private enough(readable: number, writable: number): boolean {
-    if (
-      this.budget !== 0 &&
-      (this.availableIn + writable < this.maxIn || this.availableOut + readable < this.maxOut)
-    ) {
-      this.budget--;
-      return false;
-    }
-    this.chainReadable = readable;
-    this.chainWritable = writable;
-    return true;
-  }
-
   /** Notes why a chain is bad. Nothing more may come of it: see `convict`. */
   private suspected(kind: number, a: bigint, b: bigint): number {
     this.suspect = kind;
@@ -569,11 +557,8 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     const idx = acquire(this.shared, u16, this.availIdx);
     const ready = (idx - position) & 0xffff;
     if (ready > size) return this.broke(FAULT_AVAIL_IDX, BigInt(idx), BigInt(position));
-    this.maxIn = maxIn;
-    this.maxOut = maxOut;
     this.budget = AVAILABLE_BUDGET;
-    let stopped = maxIn <= 0 && maxOut <= 0;
-    for (let i = 0; i < ready && !stopped; i++) {
+    for (let i = 0; i < ready && (this.availableIn < maxIn || this.availableOut < maxOut); i++) {
       const head = u16[this.availRing + ((position + i) & (size - 1))];
       let found: number;
       if (head >= size) found = this.suspected(FAULT_HEAD_RANGE, BigInt(head), BigInt(size));
@@ -587,7 +572,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
       }
       this.availableIn += this.chainWritable;
       this.availableOut += this.chainReadable;
-      stopped = found === STOPPED;
+      if (found === STOPPED) break;
     }
     return 0;
   }
@@ -671,7 +656,9 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     const { size, heads } = this;
     const h = id << HEAD_SHIFT;
     if (!(written >= 0 && written <= heads[h + WRITABLE])) return RESULT_WRITTEN;
-    if (!(offset >= 0 && offset < size)) return RESULT_SLOT;
+    // Further ahead there may be entries that the driver has not taken yet: it has `size` buffers at most,
+    // and those in flight are not among the ones it has yet to take.
+    if (!(offset >= 0 && offset < this.inFlight)) return RESULT_SLOT;
     const slot = (this.used + offset) & (size - 1);
     if (this.filledId[slot] !== 0) return RESULT_SLOT;
     this.memory.fresh();

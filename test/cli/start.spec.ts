@@ -1,0 +1,29 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { inFolder, vring } from './run.js';
+
+describe('vring start', () => {
+  it('says what it does, replays the captures on both engines, and writes JSON', async function () {
+    this.timeout(60_000);
+    await inFolder(async (folder) => {
+      const json = join(folder, 'start.json');
+      const { code, out, err } = await vring('start', '--json', json);
+      expect(err).to.equal('');
+      expect(code).to.equal(0);
+      expect(out.split('\n')[0]).to.match(/^Replaying 3,425 captured frames .* every byte is compared\.$/);
+      expect(out).to.match(/mismatches +0 +0\n/);
+      expect(out).to.match(/Wasm : TypeScript ×\d+\.\d\d /);
+      const { suite, results } = JSON.parse(await readFile(json, 'utf8'));
+      expect(suite).to.equal('replay');
+      for (const engine of ['wasm', 'typescript']) {
+        const found = (name: string) =>
+          results.find(
+            (result: { name: string; engine: string }) => result.name === name && result.engine === engine,
+          );
+        expect(found('mismatches').median).to.equal(0);
+        expect(found('packets').median).to.be.at.least(3425 * 21);
+      }
+    });
+  });
+});
