@@ -176,8 +176,8 @@ export function checkDriverState(state: unknown, config: DriverRingConfig, memor
   const ids = new Set<number>();
   for (const buffer of buffers) {
     claim(ids, buffer.id, 'id');
-    for (const index of buffer.descriptors)
-      claim(descriptors, index, ring === 'split' ? 'descriptor' : 'slot');
+    // In a packed ring a slot is used again as soon as something was used there, whatever lay there before.
+    if (ring === 'split') for (const index of buffer.descriptors) claim(descriptors, index, 'descriptor');
   }
   const all = ring === 'split' ? descriptors : ids;
   for (const index of free) claim(all, index, 'free');
