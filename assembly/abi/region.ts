@@ -10,12 +10,6 @@ export class Region {
   /** Keeps the records aligned. */
   reserved: u32;
 
-  /** True if [guest, guest + length) lies here: below `this.guest` the difference wraps to above any length. */
-  holds(guest: u64, length: u32): bool {
-    const offset = guest - this.guest;
-    return offset < this.length && <u64>length <= this.length - offset;
-  }
-
   /** The piece of a segment that this region holds. */
   piece(guest: u64, length: u32, pieces: usize, at: u32): void {
     pieceSet(pieces, at, <u32>(<u64>this.local + guest - this.guest), length);
@@ -111,4 +105,13 @@ export class RegionTable {
     if (<u64>length > region.length - offset) return -1;
     return <u64>region.local + offset;
   }
+}
+
+/**
+ * True if [guest, guest + length) lies in the region of `regionLength` bytes at `regionGuest`. Below it the
+ * difference wraps to above any length, because no region reaches past 2^64.
+ */
+export function holds(regionGuest: u64, regionLength: u64, guest: u64, length: u32): bool {
+  const offset = guest - regionGuest;
+  return offset < regionLength && <u64>length <= regionLength - offset;
 }

@@ -115,17 +115,21 @@ export function usedElem(used: usize, slot: u32): usize {
   return used + USED_RING + <usize>slot * USED_ELEM_BYTES;
 }
 
-export function usedElemId(elem: usize): u32 {
-  return load<u32>(elem, USED_ELEM_ID);
+/** id and len in one word, so that each is read exactly once. */
+export function usedElemPair(elem: usize): u64 {
+  return load<u64>(elem, USED_ELEM_ID);
 }
 
-export function usedElemLen(elem: usize): u32 {
-  return load<u32>(elem, USED_ELEM_LEN);
+export function pairId(pair: u64): u32 {
+  return <u32>pair;
+}
+
+export function pairLen(pair: u64): u32 {
+  return <u32>(pair >> 32);
 }
 
 export function usedElemSet(elem: usize, id: u32, len: u32): void {
-  store<u32>(elem, id, USED_ELEM_ID);
-  store<u32>(elem, len, USED_ELEM_LEN);
+  store<u64>(elem, <u64>id | ((<u64>len) << 32), USED_ELEM_ID);
 }
 
 /** avail_event lies behind the ring. */
@@ -144,3 +148,7 @@ export function availEventSet(used: usize, size: u32, event: u16): void {
 export function passed(event: u16, after: u16, before: u16): bool {
   return <u16>(after - event - 1) < <u16>(after - before);
 }
+
+// id and len are loaded and stored together; a moved field must not compile.
+if (USED_ELEM_LEN != USED_ELEM_ID + 4 || USED_ELEM_BYTES != 8)
+  ERROR('abi/split.ts and abi/layout.ts disagree');

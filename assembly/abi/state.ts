@@ -44,10 +44,32 @@ export class Buffer {
     store<u64>(self, <u64>table | ((<u64>(segments | (place << 16))) << 32), BUFFER_TABLE);
   }
 
+  /** token and writable in one load. */
+  get tokenWritable(): u64 {
+    return load<u64>(changetype<usize>(this), BUFFER_TOKEN);
+  }
+
+  /** table, segments and place in one load. */
+  get chain(): u64 {
+    return load<u64>(changetype<usize>(this), BUFFER_TABLE);
+  }
+
   /** Descriptors (split) or ring slots (packed) that it takes. */
   get slots(): u32 {
     return this.table != 0 ? 1 : this.segments;
   }
+}
+
+export function chainTable(chain: u64): u32 {
+  return <u32>chain;
+}
+
+export function chainSegments(chain: u64): u32 {
+  return <u32>(chain >> 32) & 0xffff;
+}
+
+export function chainPlace(chain: u64): u32 {
+  return <u32>(chain >> 48);
 }
 
 export function bufferAt(buffers: usize, index: u32): Buffer {

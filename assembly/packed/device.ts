@@ -66,8 +66,8 @@ import {
   wordOffWrap,
 } from '../abi/packed';
 import { Queue } from '../abi/queue';
-import { element, elementId, elementSet, elementWritten } from '../abi/records';
-import { RegionTable } from '../abi/region';
+import { element, elementId, elementSet, elementWritten, pieceSet } from '../abi/records';
+import { holds, RegionTable } from '../abi/region';
 import { Fill, fillAt, Head, headAt, wordAt, wordAtSet } from '../abi/state';
 import { fence } from '../order';
 
@@ -311,7 +311,11 @@ export class PackedDevice extends Queue {
     let at: u32 = 0;
     let taken: u32 = 0;
     let handled: u32 = 0;
-    const region = this.regionTable.recent();
+    // The region of the last hit, in locals: nothing but a walk changes it.
+    let region = this.regionTable.recent();
+    let regionGuest = region.guest;
+    let regionLength = region.length;
+    let regionLocal: u64 = region.local;
     while (taken < max) {
       const desc = descriptor(ring, slot);
       const flags = descFlags(desc);
@@ -332,11 +336,11 @@ export class PackedDevice extends Queue {
         const rest = descRest(desc);
         const len = restLen(rest);
         id = restId(rest);
-        if (id < size && len != 0 && slotsInFlight < size && region.holds(addr, len)) {
+        if (id < size && len != 0 && slotsInFlight < size && holds(regionGuest, regionLength, addr, len)) {
           const head = headAt(heads, id);
           if (!head.inFlight) {
             const writing: u32 = (flags & DESC_F_WRITE) >> 1;
-            region.piece(addr, len, pieces, at);
+            pieceSet(pieces, at, <u32>(regionLocal + addr - regionGuest), len);
             elementSet(element(elements, taken), id, at, 1 << (writing << 4));
             head.set(writing ? len : 0, 1);
             readable += writing ? 0 : len;
@@ -366,6 +370,10 @@ export class PackedDevice extends Queue {
         readable += this.walkReadable;
         this.indirects += <u64>this.walkIndirect;
         at += count;
+        region = this.regionTable.recent();
+        regionGuest = region.guest;
+        regionLength = region.length;
+        regionLocal = region.local;
       }
       wordAtSet(order, next, id);
       if (++next == size) next = 0;
@@ -376,9 +384,9 @@ export class PackedDevice extends Queue {
         wrap = !wrap;
       }
       taken++;
-      this.inFlight++;
     }
     if (taken > 0) {
+      this.inFlight += taken;
       this.nextAvail = slot;
       this.availWrap = wrap;
       this.slotsInFlight = slotsInFlight;

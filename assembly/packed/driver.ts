@@ -62,7 +62,7 @@ import {
   segmentRest,
   token,
 } from '../abi/records';
-import { Buffer, bufferAt, wordAt, wordAtSet } from '../abi/state';
+import { Buffer, bufferAt, chainSegments, chainTable, wordAt, wordAtSet } from '../abi/state';
 import { Granules } from '../mm/granules';
 import { fence } from '../order';
 
@@ -357,13 +357,15 @@ export class PackedDriver extends Queue {
         break;
       }
       const buffer = bufferAt(buffers, id);
-      const segments = <u32>buffer.segments;
+      const chain = buffer.chain;
+      const segments = chainSegments(chain);
       let len = flags & DESC_F_WRITE ? restLen(rest) : 0;
       if (segments == 0) {
         if (taken == 0) return this.break(FAULT_USED_ID, id, restLen(rest));
         break;
       }
-      const writable = buffer.writable;
+      const tokenWritable = buffer.tokenWritable;
+      const writable = <u32>(tokenWritable >> 32);
       if (len > writable) {
         if (this.strict) {
           if (taken == 0) return this.break(FAULT_USED_LEN, len, writable);
@@ -372,10 +374,10 @@ export class PackedDriver extends Queue {
         len = writable;
         this.clamped++;
       }
-      completionSet(completions, taken, buffer.token, len);
+      completionSet(completions, taken, <u32>tokenWritable, len);
       bytes += len;
       buffer.segments = 0;
-      const table = buffer.table;
+      const table = chainTable(chain);
       let slots: u32 = 1;
       if (table != 0) this.granules.free(table, segments);
       else slots = segments;

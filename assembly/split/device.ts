@@ -44,8 +44,8 @@ import {
   USED_F_NO_NOTIFY,
 } from '../abi/layout';
 import { Queue } from '../abi/queue';
-import { element, elementId, elementSet, elementWritten } from '../abi/records';
-import { RegionTable } from '../abi/region';
+import { element, elementId, elementSet, elementWritten, pieceSet } from '../abi/records';
+import { holds, RegionTable } from '../abi/region';
 import {
   availEventSet,
   availFlags,
@@ -174,10 +174,6 @@ export class SplitDevice extends Queue {
     return wordAt(this.order, <u32>position & (this.size - 1));
   }
 
-  private poppedSet(position: u16, head: u32): void {
-    wordAtSet(this.order, <u32>position & (this.size - 1), head);
-  }
-
   // ---- Chains ----
 
   private bad(fault: u32, a: u64, b: u64): bool {
@@ -269,6 +265,7 @@ export class SplitDevice extends Queue {
     const avail = this.avail;
     const desc = this.desc;
     const heads = this.heads;
+    const order = this.order;
     let last = this.lastAvail;
     let at: u32 = 0;
     let taken: u32 = 0;
@@ -282,7 +279,11 @@ export class SplitDevice extends Queue {
       }
       const from = taken;
       const until = min(max, taken + ready);
-      const region = this.regionTable.recent();
+      // The region of the last hit, in locals: nothing but a walk changes it.
+      let region = this.regionTable.recent();
+      let regionGuest = region.guest;
+      let regionLength = region.length;
+      let regionLocal: u64 = region.local;
       let readable: u64 = 0;
       for (; taken < until; taken++) {
         const id = availRing(avail, <u32>last & mask);
@@ -306,11 +307,11 @@ export class SplitDevice extends Queue {
         if (
           !(flags & (DESC_F_NEXT | DESC_F_INDIRECT)) &&
           len != 0 &&
-          region.holds(addr, len) &&
+          holds(regionGuest, regionLength, addr, len) &&
           at < capacity
         ) {
           const writing: u32 = (flags & DESC_F_WRITE) >> 1;
-          region.piece(addr, len, pieces, at);
+          pieceSet(pieces, at, <u32>(regionLocal + addr - regionGuest), len);
           elementSet(element(elements, taken), id, at, 1 << (writing << 4));
           head.set(writing ? len : 0, 1);
           readable += writing ? 0 : len;
@@ -330,8 +331,12 @@ export class SplitDevice extends Queue {
           readable += this.walkReadable;
           this.indirects += <u64>this.walkIndirect;
           at += count;
+          region = this.regionTable.recent();
+          regionGuest = region.guest;
+          regionLength = region.length;
+          regionLocal = region.local;
         }
-        this.poppedSet(last, id);
+        wordAtSet(order, <u32>last & mask, id);
         last++;
       }
       this.bytesOut += readable;
@@ -458,16 +463,23 @@ export class SplitDevice extends Queue {
       return <i32>pushed;
     }
     if (this.fills > 0) return RESULT_SLOT;
-    const slot = this.usedIdxShadow;
+    const size = this.size;
+    const heads = this.heads;
+    const used = this.used;
+    const slot = <u32>this.usedIdxShadow;
+    let bytes: u64 = 0;
     for (; pushed < n; pushed++) {
       const record = element(elements, pushed);
       const id = elementId(record);
       const written = elementWritten(record);
-      if (this.check(id, written) < 0) break;
-      this.head(id).leave();
-      this.bytesIn += written;
-      this.usedSet(slot + <u16>pushed, id, written);
+      if (id >= size) break;
+      const head = headAt(heads, id);
+      if (!head.open || written > head.writable) break;
+      head.leave();
+      bytes += written;
+      usedElemSet(usedElem(used, (slot + pushed) & (size - 1)), id, written);
     }
+    this.bytesIn += bytes;
     if (pushed > 0) this.publish(pushed);
     return <i32>pushed;
   }

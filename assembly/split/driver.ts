@@ -40,16 +40,17 @@ import {
   descRestSet,
   descriptor,
   packRest,
+  pairId,
+  pairLen,
   passed,
   restLen,
   usedElem,
-  usedElemId,
-  usedElemLen,
+  usedElemPair,
   usedEventSet,
   usedFlags,
   usedIdx,
 } from '../abi/split';
-import { Buffer, bufferAt, wordAt, wordAtSet } from '../abi/state';
+import { Buffer, bufferAt, chainPlace, chainSegments, chainTable, wordAt, wordAtSet } from '../abi/state';
 import { Granules } from '../mm/granules';
 import { fence } from '../order';
 
@@ -294,21 +295,23 @@ export class SplitDriver extends Queue {
       let freed: u32 = 0;
       let bytes: u64 = 0;
       for (; taken < until; taken++) {
-        const elem = usedElem(used, <u32>last & mask);
-        const id = usedElemId(elem);
-        let len = usedElemLen(elem);
+        const pair = usedElemPair(usedElem(used, <u32>last & mask));
+        const id = pairId(pair);
+        let len = pairLen(pair);
         // The 32-bit id is checked before anything is looked up by it, never truncated.
         if (id >= size) {
           if (taken == 0) return this.break(FAULT_USED_ID_RANGE, id, size);
           break;
         }
         const buffer = bufferAt(buffers, id);
-        const segments = <u32>buffer.segments;
+        const chain = buffer.chain;
+        const segments = chainSegments(chain);
         if (segments == 0) {
           if (taken == 0) return this.break(FAULT_USED_ID, id, len);
           break;
         }
-        const writable = buffer.writable;
+        const tokenWritable = buffer.tokenWritable;
+        const writable = <u32>(tokenWritable >> 32);
         if (len > writable) {
           if (this.strict) {
             if (taken == 0) return this.break(FAULT_USED_LEN, len, writable);
@@ -317,15 +320,15 @@ export class SplitDriver extends Queue {
           len = writable;
           this.clamped++;
         }
-        completionSet(completions, taken, buffer.token, len);
+        completionSet(completions, taken, <u32>tokenWritable, len);
         bytes += len;
         buffer.segments = 0;
-        const table = buffer.table;
+        const table = chainTable(chain);
         if (table != 0) {
           this.granules.free(table, segments);
           freed++;
         } else freed += segments;
-        wordAtSet(nexts, buffer.place, free);
+        wordAtSet(nexts, chainPlace(chain), free);
         free = id;
         last++;
       }
@@ -388,9 +391,9 @@ export class SplitDriver extends Queue {
   private openBatch(idx: u16, ready: u32, first: bool): i32 {
     const size = this.size;
     if (ready > this.inFlight) return first ? this.break(FAULT_USED_IDX, idx, this.lastUsed) : 0;
-    const elem = usedElem(this.used, <u32>this.lastUsed & (size - 1));
-    const last = usedElemId(elem);
-    let len = usedElemLen(elem);
+    const pair = usedElemPair(usedElem(this.used, <u32>this.lastUsed & (size - 1)));
+    const last = pairId(pair);
+    let len = pairLen(pair);
     if (last >= size) return first ? this.break(FAULT_USED_ID_RANGE, last, size) : 0;
     const buffer = this.buffer(last);
     if (buffer.segments == 0) return first ? this.break(FAULT_USED_ID, last, len) : 0;
