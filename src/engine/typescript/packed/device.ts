@@ -695,7 +695,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     if (this.inOrder) {
       heads[h + WRITTEN] = written;
     } else {
-      if (!(offset >= 0 && offset < size)) return RESULT_SLOT;
+      if (!(offset >= 0 && offset < this.inFlight)) return RESULT_SLOT;
       const at = (this.firstFill + offset) % size;
       if (this.filledId[at] !== 0) return RESULT_SLOT;
       this.filledId[at] = id + 1;
