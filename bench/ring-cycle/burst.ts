@@ -18,7 +18,18 @@ export async function burstTask(name: 'wasm' | 'typescript', options: CycleOptio
 
   // Driver and device in functions of their own, as in a real program; the compiler's budgets for inlining
   // are per function too.
-  function add(): void {
+  function addOne(): void {
+    let { next } = kept;
+    for (let i = 0; i < count; i++) {
+      burst.in(buffers + next * SEGMENT_BYTES, SEGMENT_BYTES).end(next);
+      next = (next + 1) & (size - 1);
+    }
+    kept.next = next;
+    driver.addBurst(burst);
+    driver.kick();
+  }
+
+  function addChains(): void {
     let { next } = kept;
     for (let i = 0; i < count; i++) {
       let address = buffers + next * bytes;
@@ -30,8 +41,8 @@ export async function burstTask(name: 'wasm' | 'typescript', options: CycleOptio
       burst.end(next);
       next = (next + 1) & (size - 1);
     }
-    driver.addBurst(burst);
     kept.next = next;
+    driver.addBurst(burst);
     driver.kick();
   }
 
@@ -57,6 +68,7 @@ export async function burstTask(name: 'wasm' | 'typescript', options: CycleOptio
     kept.sum = sum;
   }
 
+  const add = segments === 1 ? addOne : addChains;
   return {
     buffers: cycles * count,
     batch() {

@@ -16,32 +16,53 @@ export async function recordsTask(name: 'wasm' | 'typescript', options: CycleOpt
   const written = writtenBytes(segments);
   const cycles = Math.ceil(BATCH / count);
   const bytes = segments * SEGMENT_BYTES;
-  const flags = recordFlags(segments);
+  const outs = outSegments(segments);
   // Kept between cycles. Within a function they are local variables: those of a closure live in memory.
   const kept = { next: 0, sum: 0 };
 
   // Driver and device in functions of their own, as in a real program; the compiler's budgets for inlining
   // are per function too.
-  function add(): void {
+  function addOne(): void {
+    let { next } = kept;
+    const { words, tokens } = burst;
+    for (let i = 0; i < count; i++) {
+      const at = i * 4;
+      words[at] = buffers + next * SEGMENT_BYTES;
+      words[at + 1] = 0;
+      words[at + 2] = SEGMENT_BYTES;
+      words[at + 3] = Burst.IN;
+      tokens[i] = next;
+      next = (next + 1) & (size - 1);
+    }
+    kept.next = next;
+    burst.commit(count);
+    driver.addBurst(burst);
+    driver.kick();
+  }
+
+  function addChains(): void {
     let { next } = kept;
     const { words, tokens } = burst;
     let at = 0;
     for (let i = 0; i < count; i++) {
+      const first = at;
       let address = buffers + next * bytes;
       for (let s = 0; s < segments; s++) {
         words[at] = address;
         words[at + 1] = 0;
         words[at + 2] = SEGMENT_BYTES;
-        words[at + 3] = flags[s];
+        words[at + 3] = s < outs ? NEXT : NEXT | WRITE;
         at += 4;
         address += SEGMENT_BYTES;
       }
+      words[at - 1] = WRITE;
+      words[first + 3] |= segments << 16;
       tokens[i] = next;
       next = (next + 1) & (size - 1);
     }
+    kept.next = next;
     burst.commit(count);
     driver.addBurst(burst);
-    kept.next = next;
     driver.kick();
   }
 
@@ -71,6 +92,7 @@ export async function recordsTask(name: 'wasm' | 'typescript', options: CycleOpt
     kept.sum = sum;
   }
 
+  const add = segments === 1 ? addOne : addChains;
   return {
     buffers: cycles * count,
     batch() {
@@ -81,14 +103,4 @@ export async function recordsTask(name: 'wasm' | 'typescript', options: CycleOpt
       }
     },
   };
-}
-
-/** Word 3 of each segment record of a buffer. */
-function recordFlags(segments: number): Uint32Array {
-  if (segments === 1) return Uint32Array.of(Burst.IN);
-  const flags = new Uint32Array(segments);
-  for (let s = 0; s < segments; s++)
-    flags[s] = (s < outSegments(segments) ? 0 : WRITE) | (s < segments - 1 ? NEXT : 0);
-  flags[0] |= segments << 16;
-  return flags;
 }

@@ -258,7 +258,8 @@ export interface DeviceRing extends Ring {
   /**
    * Takes up to `max` chains: element records at `elements`, their pieces from index 0 of `pieces`, at
    * most `pieceCapacity` in all. Stops before a chain that does not fit any more (RESULT_NO_ROOM if it is
-   * the first). A bad chain breaks the ring only when it is first in line.
+   * the first). A bad chain breaks the ring only when it is first in line. All of a chain is checked before
+   * it is asked whether it fits: a bad one is bad whatever the room.
    */
   popBurst(elements: number, pieces: number, pieceCapacity: number, max: number): number;
   /**
@@ -293,7 +294,8 @@ export interface DeviceRing extends Ring {
   disableNotifications(): void;
   /**
    * Sums the readable and writable bytes of the chains not yet popped, until both limits are reached or
-   * AVAILABLE_BUDGET descriptors were visited. 0 or RESULT_BROKEN; the sums are in the two fields.
+   * AVAILABLE_BUDGET descriptors were visited; chains count as a whole, so both are looked at between two of
+   * them. 0 or RESULT_BROKEN; the sums are in the two fields.
    */
   availableBytes(maxIn: number, maxOut: number): number;
   readonly availableIn: number;

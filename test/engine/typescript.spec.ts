@@ -3,7 +3,7 @@ import * as L from '../../assembly/abi/layout.js';
 import { Regions } from '../../src/engine/regions.js';
 import { TypeScriptEngine } from '../../src/engine/typescript/engine.js';
 import { describeFault, type Fault } from '../../src/errors.js';
-import { LinearMemory } from '../../src/memory.js';
+import { LinearMemory, type MemoryLike } from '../../src/memory.js';
 
 // Where things are in a memory with room for the largest ring. Guest addresses are local ones unless a test
 // says otherwise.
@@ -26,6 +26,7 @@ interface Options {
   strict?: boolean;
   tables?: number;
   shared?: boolean;
+  memory?: MemoryLike;
   regions?: { guest: number | bigint; length: number | bigint; local: number }[];
 }
 
@@ -38,7 +39,9 @@ function setUp(options: Options = {}) {
     tables = 1024,
     shared = false,
   } = options;
-  const memory = new LinearMemory(shared ? new SharedArrayBuffer(MEMORY) : new ArrayBuffer(MEMORY));
+  const memory = new LinearMemory(
+    options.memory ?? (shared ? new SharedArrayBuffer(MEMORY) : new ArrayBuffer(MEMORY)),
+  );
   const engine = new TypeScriptEngine(memory);
   const areas = { descriptor: DESC, driver: AVAIL, device: USED };
   const driver = engine.driverRing({
@@ -260,6 +263,25 @@ describe('TypeScript engine', () => {
       expect(t.driver.numFree).to.equal(4);
     });
 
+    it('go on when the memory has grown and every view of it is detached', () => {
+      const memory = new WebAssembly.Memory({ initial: MEMORY / 65536 });
+      const t = setUp({ memory, eventIdx: true });
+      t.add([[[DATA, 1]], [[DATA, 2, true]]]);
+      memory.grow(1);
+      expect(t.driver.kickPrepare()).to.equal(1);
+      memory.grow(1);
+      expect(t.device.popBurst(ELEMENTS, PIECES, 8, 8)).to.equal(2);
+      memory.grow(1);
+      expect(t.device.pushBurst(ELEMENTS, 2)).to.equal(2);
+      memory.grow(1);
+      expect(t.device.shouldInterrupt()).to.equal(1);
+      memory.grow(1);
+      expect(t.driver.moreUsed()).to.equal(1);
+      memory.grow(1);
+      expect(t.driver.getBurst(COMPLETIONS, 8)).to.equal(2);
+      expect(new Uint32Array(memory.buffer)[COMPLETIONS >>> 2]).to.equal(100);
+    });
+
     it('tell full from too long', () => {
       const t = setUp({ size: 2 });
       const one: [number, number][] = [[DATA, 1]];
@@ -363,6 +385,8 @@ describe('TypeScript engine', () => {
       t.add([[[DATA, 1]], [[DATA, 2, true]]]);
       t.pop();
       expect(t.device.fill(1, 3, 0)).to.equal(L.RESULT_WRITTEN);
+      // Two in flight: the driver may still have to take what is two slots ahead.
+      expect(t.device.fill(1, 2, 2)).to.equal(L.RESULT_SLOT);
       expect(t.device.fill(1, 2, 1)).to.equal(0);
       expect(t.device.fill(0, 0, 1)).to.equal(L.RESULT_SLOT);
       expect(t.device.fill(1, 2, 0)).to.equal(L.RESULT_NOT_IN_FLIGHT);

@@ -1,4 +1,4 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** [address, length] */
@@ -230,14 +230,13 @@ export function parseTrace(text: string, file: string): Trace {
 }
 
 /** Paths of the traces in a folder, in order of their names. */
-export async function traceFiles(folder: string): Promise<string[]> {
-  const names = await readdir(folder);
-  return names
+export function traceFiles(folder: string): string[] {
+  return readdirSync(folder)
     .filter((name) => name.endsWith('.json'))
     .sort()
     .map((name) => join(folder, name));
 }
 
-export async function readTrace(file: string): Promise<Trace> {
-  return parseTrace(await readFile(file, 'utf8'), file);
+export function readTrace(file: string): Trace {
+  return parseTrace(readFileSync(file, 'utf8'), file);
 }

@@ -8,8 +8,8 @@ export abstract class BaseRing implements Ring {
   faultA = 0n;
   faultB = 0n;
 
-  protected readonly memory: LinearMemory;
-  protected readonly shared: boolean;
+  declare protected readonly memory: LinearMemory;
+  declare protected readonly shared: boolean;
   /** COUNT_*; doubles, exact to 2^53, so that no counter ever becomes an object on the heap. */
   protected readonly counts = new Float64Array(COUNTERS);
 

@@ -12,9 +12,6 @@ import {
   DESC_F_INDIRECT,
   DESC_F_NEXT,
   DESC_F_WRITE,
-  DESC_FLAGS,
-  DESC_LEN,
-  DESC_NEXT,
   EVENT_FAR,
   FAULT_AVAIL_IDX,
   FAULT_CHAIN_BYTES,
@@ -42,45 +39,53 @@ import {
 import type { LinearMemory } from '../../../memory.js';
 import type { DeviceRing, DeviceRingConfig } from '../../engine.js';
 import type { Regions } from '../../regions.js';
-import { availFlags, availIdx, availRing, usedEvent } from '../abi/avail.js';
-import { DESC_SHIFT, DESC_WORDS, unalignedWord } from '../abi/desc.js';
+import * as Avail from '../abi/avail.js';
+import * as Desc from '../abi/desc.js';
 import { EVENT_WINDOW_MAX, needEvent } from '../abi/event.js';
-import { availEvent, usedElem, usedFlags, usedIdx, usedRing } from '../abi/used.js';
-import * as T from '../mm/translation.js';
+import * as Record from '../abi/records.js';
+import * as Used from '../abi/used.js';
+import * as Words from '../abi/words.js';
+import * as Translated from '../mm/translation.js';
 import { acquire, publish } from '../order.js';
 import { BaseRing } from '../ring.js';
 
-// Constants that are imported are looked up in their module each time; those of this module are compiled in.
-// So what the hot loops need has a name here.
+// An imported constant is looked up in its module each time, one of this module is compiled in. So what the
+// loops below need has a name here.
 const NEXT = DESC_F_NEXT;
 const WRITE = DESC_F_WRITE;
 const INDIRECT = DESC_F_INDIRECT;
 const SIMPLE = NEXT | INDIRECT; // flags that the usual descriptor lacks
-const LEN = DESC_LEN >>> 2;
-const FLAGS = DESC_FLAGS >>> 2;
-const NEXT_SHIFT = (DESC_NEXT - DESC_FLAGS) << 3; // from the start of the word that begins with flags
-const SHIFT = DESC_SHIFT; // of a descriptor's index, for words
-const DESC_LOG2 = DESC_SHIFT + 2; // ... for bytes
+const ADDR_LOW = Desc.ADDR_LOW;
+const ADDR_HIGH = Desc.ADDR_HIGH;
+const LEN = Desc.LEN;
+const FLAGS = Desc.FLAGS;
+const NEXT_SHIFT = Desc.NEXT_SHIFT;
+const SHIFT = Desc.SHIFT;
+const BYTES_SHIFT = Desc.BYTES_SHIFT;
 const TABLE_REST = DESC_BYTES - 1; // what a table's length has none of
-
-const WINDOW_HIGH = T.WINDOW_HIGH;
-const WINDOW_LOW = T.WINDOW_LOW;
-const WINDOW_LENGTH = T.WINDOW_LENGTH;
-const WINDOW_LOCAL = T.WINDOW_LOCAL;
-const AT_LOW = T.AT_LOW;
-const AT_HIGH = T.AT_HIGH;
-const AT_LENGTH = T.AT_LENGTH;
-const AT_LOCAL = T.AT_LOCAL;
-const AT_FIT = T.AT_FIT;
-
-/**
- * What a word index is masked with: no 32-bit word of a memory has a larger one. So it changes nothing, but
- * the compiler sees that nothing added to such an index overflows.
- */
-const WORD = 0x3fffffff;
-const HALF_WORD = 0x7fffffff;
-/** The same for the index of a descriptor. */
-const HEAD = 0x7fff;
+const ELEM_ID = Used.ELEM_ID;
+const ELEM_LEN = Used.ELEM_LEN;
+const ELEM_SHIFT = Used.ELEM_SHIFT;
+const ELEMENT_ID = Record.ELEMENT_ID;
+const ELEMENT_FIRST = Record.ELEMENT_FIRST;
+const ELEMENT_COUNTS = Record.ELEMENT_COUNTS;
+const ELEMENT_WRITTEN = Record.ELEMENT_WRITTEN;
+const ELEMENT_SHIFT = Record.ELEMENT_SHIFT;
+const PIECE_ADDRESS = Record.PIECE_ADDRESS;
+const PIECE_LENGTH = Record.PIECE_LENGTH;
+const PIECE_SHIFT = Record.PIECE_SHIFT;
+const WINDOW_HIGH = Translated.WINDOW_HIGH;
+const WINDOW_LOW = Translated.WINDOW_LOW;
+const WINDOW_LENGTH = Translated.WINDOW_LENGTH;
+const WINDOW_LOCAL = Translated.WINDOW_LOCAL;
+const AT_LOW = Translated.AT_LOW;
+const AT_HIGH = Translated.AT_HIGH;
+const AT_LENGTH = Translated.AT_LENGTH;
+const AT_LOCAL = Translated.AT_LOCAL;
+const AT_FIT = Translated.AT_FIT;
+const WORD = Words.WORD;
+const HALF_WORD = Words.HALF_WORD;
+const HEAD = Words.HEAD;
 
 // What the device keeps per descriptor h, words h * 4 + … of `heads`. On the JavaScript heap, so a driver
 // can make the device believe nothing about what is in flight.
@@ -125,10 +130,10 @@ export class SplitDevice extends BaseRing implements DeviceRing {
   private readonly usedRing: number = 0; // u32
   private readonly availEvent: number = 0; // u16
 
-  declare private readonly translation: T.Translation;
+  declare private readonly translation: Translated.Translation;
   declare private readonly heads: Uint32Array;
   /** The descriptor read last from a table that is not aligned. */
-  private readonly gathered = new Uint32Array(DESC_WORDS);
+  private readonly gathered = new Uint32Array(Desc.WORDS);
   /** Per slot of the used ring: id plus 1 of the entry filled but not published, 0: none; and its length. */
   declare private readonly filledId: Uint16Array;
   declare private readonly filledLength: Uint32Array;
@@ -162,15 +167,15 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     this.eventIdx = config.eventIdx;
     this.indirect = config.indirect;
     this.descTable = areas.descriptor >>> 2;
-    this.availFlags = availFlags(areas.driver);
-    this.availIdx = availIdx(areas.driver);
-    this.availRing = availRing(areas.driver);
-    this.usedEvent = usedEvent(areas.driver, size);
-    this.usedFlags = usedFlags(areas.device);
-    this.usedIdx = usedIdx(areas.device);
-    this.usedRing = usedRing(areas.device);
-    this.availEvent = availEvent(areas.device, size);
-    this.translation = new T.Translation(config.regions);
+    this.availFlags = Avail.availFlags(areas.driver);
+    this.availIdx = Avail.availIdx(areas.driver);
+    this.availRing = Avail.availRing(areas.driver);
+    this.usedEvent = Avail.usedEvent(areas.driver, size);
+    this.usedFlags = Used.usedFlags(areas.device);
+    this.usedIdx = Used.usedIdx(areas.device);
+    this.usedRing = Used.usedRing(areas.device);
+    this.availEvent = Used.availEvent(areas.device, size);
+    this.translation = new Translated.Translation(config.regions);
     this.heads = new Uint32Array(size << HEAD_SHIFT);
     this.filledId = new Uint16Array(size);
     this.filledLength = new Uint32Array(size);
@@ -242,21 +247,21 @@ export class SplitDevice extends BaseRing implements DeviceRing {
             const d = (descTable + (head << SHIFT)) & WORD;
             const flags = u32[d + FLAGS];
             const length = u32[d + LEN];
-            const offset = (u32[d] - windowLow) >>> 0;
+            const offset = (u32[d + ADDR_LOW] - windowLow) >>> 0;
             // A length of 0 becomes the largest number and fails, as it should: it is placed otherwise.
             if (
               (flags & SIMPLE) !== 0 ||
-              u32[d + 1] !== windowHigh ||
+              u32[d + ADDR_HIGH] !== windowHigh ||
               offset >= windowLength ||
               (length - 1) >>> 0 >= (windowLength - offset) >>> 0
             )
               break;
-            const p = (piece + ((ahead + taken) << 1)) & WORD;
-            u32[p] = windowLocal + offset;
-            u32[p + 1] = length;
-            const e = (element + (taken << 2)) & WORD;
-            u32[e] = head;
-            u32[e + 1] = ahead + taken;
+            const p = (piece + ((ahead + taken) << PIECE_SHIFT)) & WORD;
+            u32[p + PIECE_ADDRESS] = windowLocal + offset;
+            u32[p + PIECE_LENGTH] = length;
+            const e = (element + (taken << ELEMENT_SHIFT)) & WORD;
+            u32[e + ELEMENT_ID] = head;
+            u32[e + ELEMENT_FIRST] = ahead + taken;
             let counts = 0x10000; // no piece out, one in
             let writable = length;
             if ((flags & WRITE) === 0) {
@@ -264,8 +269,8 @@ export class SplitDevice extends BaseRing implements DeviceRing {
               writable = 0;
               bytesOut += length;
             }
-            u32[e + 2] = counts;
-            u32[e + 3] = 0;
+            u32[e + ELEMENT_COUNTS] = counts;
+            u32[e + ELEMENT_WRITTEN] = 0;
             heads[h + STATE] = IN_FLIGHT | position;
             heads[h + WRITABLE] = writable;
             heads[((position & mask) << HEAD_SHIFT) + POPPED] = head;
@@ -286,16 +291,16 @@ export class SplitDevice extends BaseRing implements DeviceRing {
           result = this.suspected(FAULT_HEAD_IN_FLIGHT, BigInt(head), BigInt(this.inFlight + taken));
           break;
         }
-        const placed = this.walk(head, piece + (first << 1), capacity - first);
+        const placed = this.walk(head, piece + (first << PIECE_SHIFT), capacity - first);
         if (placed < 0) {
           result = placed;
           break;
         }
-        const e = element + (taken << 2);
-        u32[e] = head;
-        u32[e + 1] = first;
-        u32[e + 2] = this.chainOut | (this.chainIn << 16);
-        u32[e + 3] = 0;
+        const e = element + (taken << ELEMENT_SHIFT);
+        u32[e + ELEMENT_ID] = head;
+        u32[e + ELEMENT_FIRST] = first;
+        u32[e + ELEMENT_COUNTS] = this.chainOut | (this.chainIn << 16);
+        u32[e + ELEMENT_WRITTEN] = 0;
         bytesOut += this.chainReadable;
         heads[h + STATE] = IN_FLIGHT | position;
         heads[h + WRITABLE] = Math.min(this.chainWritable, 0xffffffff);
@@ -364,8 +369,8 @@ export class SplitDevice extends BaseRing implements DeviceRing {
         words = this.gather(table + index * DESC_BYTES);
         d = 0;
       }
-      const low = words[d];
-      const high = words[d + 1];
+      const low = words[d + ADDR_LOW];
+      const high = words[d + ADDR_HIGH];
       const length = words[d + LEN];
       const flagsNext = words[d + FLAGS]; // flags in the lower half, next in the upper
 
@@ -398,7 +403,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
         if (left === 0) return this.suspected(FAULT_CHAIN_LOOP, BigInt(head), BigInt(entries));
         aligned = (table & 3) === 0;
         if (aligned) table >>>= 2;
-        entries = length >>> DESC_LOG2;
+        entries = length >>> BYTES_SHIFT;
         limit = Math.min(entries, left);
         left = limit;
         inTable = true;
@@ -424,9 +429,9 @@ export class SplitDevice extends BaseRing implements DeviceRing {
       if (inWindow) {
         if (!measuring) {
           if (pieces === most) return RESULT_NO_ROOM;
-          const p = (first + (pieces << 1)) & WORD;
-          u32[p] = windowLocal + offset;
-          u32[p + 1] = length;
+          const p = (first + (pieces << PIECE_SHIFT)) & WORD;
+          u32[p + PIECE_ADDRESS] = windowLocal + offset;
+          u32[p + PIECE_LENGTH] = length;
         }
         pieces++;
       } else {
@@ -500,7 +505,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     if (translation.wraps()) return this.suspected(FAULT_SEGMENT_RANGE, this.asked(), BigInt(length));
     at[AT_LOCAL] = 0;
     at[AT_FIT] = 0;
-    let p = piece + (pieces << 1);
+    let p = piece + (pieces << PIECE_SHIFT);
     let n = pieces;
     // Ends: each region found takes at least one byte off AT_LENGTH. A length of 0 is one piece, nowhere.
     do {
@@ -511,9 +516,9 @@ export class SplitDevice extends BaseRing implements DeviceRing {
       }
       if (!measuring) {
         if (n === room) return RESULT_NO_ROOM;
-        u32[p] = at[AT_LOCAL];
-        u32[p + 1] = at[AT_FIT];
-        p += 2;
+        u32[p + PIECE_ADDRESS] = at[AT_LOCAL];
+        u32[p + PIECE_LENGTH] = at[AT_FIT];
+        p += 1 << PIECE_SHIFT;
       }
       n++;
     } while (translation.advance());
@@ -530,7 +535,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
   private gather(address: number): Uint32Array {
     const { u8 } = this.memory;
     const { gathered } = this;
-    for (let i = 0; i < gathered.length; i++) gathered[i] = unalignedWord(u8, address + (i << 2));
+    for (let i = 0; i < gathered.length; i++) gathered[i] = Desc.unalignedWord(u8, address + (i << 2));
     return gathered;
   }
 
@@ -634,16 +639,16 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     let i = 0;
     // Ends after `size` turns at the latest: an id that was pushed is not in flight any more.
     for (; i < n; i++) {
-      const e = (element + (i << 2)) & WORD;
-      const id = u32[e];
-      const written = u32[e + 3];
+      const e = (element + (i << ELEMENT_SHIFT)) & WORD;
+      const id = u32[e + ELEMENT_ID];
+      const written = u32[e + ELEMENT_WRITTEN];
       if (id > mask) break;
       const h = (id & HEAD) << HEAD_SHIFT;
       if ((heads[h + STATE] & IN_FLIGHT) === 0 || written > heads[h + WRITABLE]) break;
       heads[h + STATE] = 0;
-      const u = (usedRing + (((used + i) & mask) << 1)) & WORD;
-      u32[u] = id;
-      u32[u + 1] = written;
+      const u = (usedRing + (((used + i) & mask) << ELEM_SHIFT)) & WORD;
+      u32[u + ELEM_ID] = id;
+      u32[u + ELEM_LEN] = written;
       bytesIn += written;
     }
     if (i !== 0) this.publishUsed(i, bytesIn);
@@ -663,9 +668,9 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     if (this.filledId[slot] !== 0) return RESULT_SLOT;
     this.memory.fresh();
     const { u32 } = this.memory;
-    const e = usedElem(this.usedRing, slot);
-    u32[e] = id;
-    u32[e + 1] = written;
+    const u = this.usedRing + (slot << ELEM_SHIFT);
+    u32[u + ELEM_ID] = id;
+    u32[u + ELEM_LEN] = written;
     heads[h + STATE] ^= IN_FLIGHT | FILLED;
     this.filledId[slot] = id + 1;
     this.filledLength[slot] = written;

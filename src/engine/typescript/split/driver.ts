@@ -14,9 +14,6 @@ import {
   DESC_F_INDIRECT,
   DESC_F_NEXT,
   DESC_F_WRITE,
-  DESC_FLAGS,
-  DESC_LEN,
-  DESC_NEXT,
   EVENT_FAR,
   FAULT_NONE,
   FAULT_USED_ID,
@@ -29,33 +26,36 @@ import {
 } from '../../../../assembly/abi/layout.js';
 import type { LinearMemory } from '../../../memory.js';
 import type { DriverRing, DriverRingConfig } from '../../engine.js';
-import { availBytes, availFlags, availIdx, availRing, usedEvent } from '../abi/avail.js';
-import { DESC_SHIFT } from '../abi/desc.js';
+import * as Avail from '../abi/avail.js';
+import * as Desc from '../abi/desc.js';
 import { EVENT_WINDOW_MAX, needEvent } from '../abi/event.js';
-import { availEvent, usedBytes, usedElem, usedFlags, usedIdx, usedRing } from '../abi/used.js';
+import * as Record from '../abi/records.js';
+import * as Used from '../abi/used.js';
+import * as Words from '../abi/words.js';
 import { Granules } from '../mm/granules.js';
 import { acquire, publish } from '../order.js';
 import { BaseRing } from '../ring.js';
 
-// Constants that are imported are looked up in their module each time; those of this module are compiled in.
+// An imported constant is looked up in its module each time, one of this module is compiled in. So what the
+// loops below need has a name here.
 const NEXT = DESC_F_NEXT;
 const WRITE = DESC_F_WRITE;
 const INDIRECT = DESC_F_INDIRECT;
-const LEN = DESC_LEN >>> 2;
-const FLAGS = DESC_FLAGS >>> 2;
-const NEXT_SHIFT = (DESC_NEXT - DESC_FLAGS) << 3; // from the start of the word that begins with flags
-const SHIFT = DESC_SHIFT; // of a descriptor's index, for words
-const DESC_LOG2 = DESC_SHIFT + 2; // ... for bytes
-const WINDOW_MAX = EVENT_WINDOW_MAX;
-
-/**
- * What a word index is masked with: no 32-bit word of a memory has a larger one. So it changes nothing, but
- * the compiler sees that nothing added to such an index overflows.
- */
-const WORD = 0x3fffffff;
-const HALF_WORD = 0x7fffffff;
-/** The same for the index of a descriptor. */
-const HEAD = 0x7fff;
+const ADDR_LOW = Desc.ADDR_LOW;
+const ADDR_HIGH = Desc.ADDR_HIGH;
+const LEN = Desc.LEN;
+const FLAGS = Desc.FLAGS;
+const NEXT_SHIFT = Desc.NEXT_SHIFT;
+const SHIFT = Desc.SHIFT;
+const ELEM_ID = Used.ELEM_ID;
+const ELEM_LEN = Used.ELEM_LEN;
+const ELEM_SHIFT = Used.ELEM_SHIFT;
+const COMPLETION_TOKEN = Record.COMPLETION_TOKEN;
+const COMPLETION_LENGTH = Record.COMPLETION_LENGTH;
+const COMPLETION_SHIFT = Record.COMPLETION_SHIFT;
+const WORD = Words.WORD;
+const HALF_WORD = Words.HALF_WORD;
+const HEAD = Words.HEAD;
 
 // What the driver keeps per descriptor h, words h * 4 + … of `buffers`. On the JavaScript heap, so a device
 // can make the driver believe nothing about a buffer. All but LINK have a meaning only in the head of a
@@ -128,14 +128,14 @@ export class SplitDriver extends BaseRing implements DriverRing {
     this.strict = config.strict;
     this.areas = areas;
     this.descTable = areas.descriptor >>> 2;
-    this.availFlags = availFlags(areas.driver);
-    this.availIdx = availIdx(areas.driver);
-    this.availRing = availRing(areas.driver);
-    this.usedEvent = usedEvent(areas.driver, size);
-    this.usedFlags = usedFlags(areas.device);
-    this.usedIdx = usedIdx(areas.device);
-    this.usedRing = usedRing(areas.device);
-    this.availEvent = availEvent(areas.device, size);
+    this.availFlags = Avail.availFlags(areas.driver);
+    this.availIdx = Avail.availIdx(areas.driver);
+    this.availRing = Avail.availRing(areas.driver);
+    this.usedEvent = Avail.usedEvent(areas.driver, size);
+    this.usedFlags = Used.usedFlags(areas.device);
+    this.usedIdx = Used.usedIdx(areas.device);
+    this.usedRing = Used.usedRing(areas.device);
+    this.availEvent = Used.availEvent(areas.device, size);
     this.buffers = new Uint32Array(size << BUFFER_SHIFT);
     this.granules = new Granules(config.indirect ? Math.floor(tables.length / DESC_BYTES) : 0);
     this.tablesWord = tables.address >>> 2;
@@ -151,8 +151,8 @@ export class SplitDriver extends BaseRing implements DriverRing {
     const { memory, areas, size, buffers } = this;
     memory.fresh();
     memory.u8.fill(0, areas.descriptor, areas.descriptor + size * DESC_BYTES);
-    memory.u8.fill(0, areas.driver, areas.driver + availBytes(size));
-    memory.u8.fill(0, areas.device, areas.device + usedBytes(size));
+    memory.u8.fill(0, areas.driver, areas.driver + Avail.availBytes(size));
+    memory.u8.fill(0, areas.device, areas.device + Used.usedBytes(size));
     buffers.fill(0);
     for (let i = 0; i < size; i++) buffers[(i << BUFFER_SHIFT) + LINK] = i + 1;
     this.granules.clear();
@@ -200,8 +200,8 @@ export class SplitDriver extends BaseRing implements DriverRing {
         }
         buffers[b + WRITABLE] = writable;
         buffers[b + TOKEN] = u32[(token + i) & WORD];
-        u32[d] = u32[s];
-        u32[d + 1] = u32[s + 1];
+        u32[d + ADDR_LOW] = u32[s + ADDR_LOW];
+        u32[d + ADDR_HIGH] = u32[s + ADDR_HIGH];
         u32[d + LEN] = length;
         u32[d + FLAGS] = flagsCount & WRITE;
         u16[(availRing + ((added + i) & mask)) & HALF_WORD] = free;
@@ -247,7 +247,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
     this.inFlight += i;
     this.added = (added + i) & 0xffff;
     this.detached = 0;
-    this.unkicked = Math.min(this.unkicked + i, WINDOW_MAX);
+    this.unkicked = Math.min(this.unkicked + i, EVENT_WINDOW_MAX);
     this.counts[COUNT_ADDED] += i;
     this.counts[COUNT_BYTES_OUT] += bytesOut;
     // The device sees the descriptors and ring entries above before the index that exposes them.
@@ -273,11 +273,11 @@ export class SplitDriver extends BaseRing implements DriverRing {
       let flagsNext = u32[s + FLAGS] & WRITE;
       bytes += length;
       if (flagsNext !== 0) writable += length;
-      u32[d] = u32[s];
-      u32[d + 1] = u32[s + 1];
+      u32[d + ADDR_LOW] = u32[s + ADDR_LOW];
+      u32[d + ADDR_HIGH] = u32[s + ADDR_HIGH];
       u32[d + LEN] = length;
       if (i !== last) {
-        at = buffers[at << BUFFER_SHIFT] & HEAD; // its LINK
+        at = buffers[(at << BUFFER_SHIFT) + LINK] & HEAD;
         flagsNext |= NEXT | (at << NEXT_SHIFT);
       }
       u32[d + FLAGS] = flagsNext;
@@ -313,16 +313,16 @@ export class SplitDriver extends BaseRing implements DriverRing {
       let flagsNext = u32[s + FLAGS] & WRITE;
       bytes += length;
       if (flagsNext !== 0) writable += length;
-      u32[d] = u32[s];
-      u32[d + 1] = u32[s + 1];
+      u32[d + ADDR_LOW] = u32[s + ADDR_LOW];
+      u32[d + ADDR_HIGH] = u32[s + ADDR_HIGH];
       u32[d + LEN] = length;
       if (i !== last) flagsNext |= NEXT | ((i + 1) << NEXT_SHIFT);
       u32[d + FLAGS] = flagsNext;
     }
     const d = (this.descTable + (head << SHIFT)) & WORD;
-    u32[d] = table << 2;
-    u32[d + 1] = 0;
-    u32[d + LEN] = count << DESC_LOG2;
+    u32[d + ADDR_LOW] = table << 2;
+    u32[d + ADDR_HIGH] = 0;
+    u32[d + LEN] = count << Desc.BYTES_SHIFT;
     u32[d + FLAGS] = INDIRECT;
     const b = head << BUFFER_SHIFT;
     this.free = buffers[b + LINK];
@@ -382,9 +382,9 @@ export class SplitDriver extends BaseRing implements DriverRing {
         // Direct buffers with a sound entry, as many as come in a row: without a call, so that nothing is
         // loaded anew. The first entry that is anything else is left alone.
         for (; taken < end; taken++) {
-          const e = (usedRing + (((start + taken) & mask) << 1)) & WORD;
-          const id = u32[e];
-          const length = u32[e + 1];
+          const e = (usedRing + (((start + taken) & mask) << ELEM_SHIFT)) & WORD;
+          const id = u32[e + ELEM_ID];
+          const length = u32[e + ELEM_LEN];
           if (id > mask) break; // all 32 bits of it
           const head = id & HEAD;
           const b = head << BUFFER_SHIFT;
@@ -398,9 +398,9 @@ export class SplitDriver extends BaseRing implements DriverRing {
             buffers[b + LINK] = link & FOLLOWING;
             buffers[((buffers[b + TAIL] & HEAD) << BUFFER_SHIFT) + LINK] = free;
           }
-          const c = (completion + (taken << 1)) & WORD;
-          u32[c] = buffers[b + TOKEN];
-          u32[c + 1] = length;
+          const c = (completion + (taken << COMPLETION_SHIFT)) & WORD;
+          u32[c + COMPLETION_TOKEN] = buffers[b + TOKEN];
+          u32[c + COMPLETION_LENGTH] = length;
           bytesIn += length;
           free = head;
           numFree += count;
@@ -408,9 +408,9 @@ export class SplitDriver extends BaseRing implements DriverRing {
         if (taken === end) break;
 
         // Loads that entry again and believes nothing of what was loaded before.
-        const e = usedElem(usedRing, (start + taken) & mask);
-        const id = u32[e];
-        let length = u32[e + 1];
+        const e = usedRing + (((start + taken) & mask) << ELEM_SHIFT);
+        const id = u32[e + ELEM_ID];
+        let length = u32[e + ELEM_LEN];
         const b = id < size ? id << BUFFER_SHIFT : 0;
         if (id >= size || buffers[b + LINK] >>> COUNT_SHIFT === 0) {
           fault = id < size ? FAULT_USED_ID : FAULT_USED_ID_RANGE;
@@ -427,9 +427,9 @@ export class SplitDriver extends BaseRing implements DriverRing {
           length = writable;
           this.counts[COUNT_CLAMPED]++;
         }
-        const c = completion + (taken << 1);
-        u32[c] = buffers[b + TOKEN];
-        u32[c + 1] = length;
+        const c = completion + (taken << COMPLETION_SHIFT);
+        u32[c + COMPLETION_TOKEN] = buffers[b + TOKEN];
+        u32[c + COMPLETION_LENGTH] = length;
         bytesIn += length;
         numFree += this.giveBack(id, free);
         free = id;
@@ -480,8 +480,9 @@ export class SplitDriver extends BaseRing implements DriverRing {
       const b = head << BUFFER_SHIFT;
       if (buffers[b + LINK] >>> COUNT_SHIFT === 0) continue;
       const { u32 } = this.memory;
-      u32[completion >>> 2] = buffers[b + TOKEN];
-      u32[(completion >>> 2) + 1] = 0;
+      const c = completion >>> 2;
+      u32[c + COMPLETION_TOKEN] = buffers[b + TOKEN];
+      u32[c + COMPLETION_LENGTH] = 0;
       this.numFree += this.giveBack(head, this.free);
       this.free = head;
       this.inFlight--;

@@ -1,0 +1,494 @@
+import {
+  type Burst,
+  type Completions,
+  type DeviceQueue,
+  type DriverQueue,
+  type Elements,
+  Feature,
+  type Host,
+  type Region,
+  VringError,
+} from '../../src/index.js';
+import { type EngineName, loader } from './engines.js';
+import type { Buffer, Range } from './model.js';
+
+/** What a run is about. */
+export interface Config {
+  size: number;
+  eventIdx: boolean;
+  indirect: boolean;
+  policy: 'always' | 'never';
+  strict: boolean;
+  /** Granules of table memory. */
+  granules: number;
+  shared: boolean;
+  /** Give the queues their callbacks. */
+  callbacks: boolean;
+  /** The device may touch nothing but the fixed part of the memory. */
+  fenced: boolean;
+  /** Where the buffers are cut into regions; none: as they are. */
+  regions: { cuts: number[]; order: number[]; top: boolean } | undefined;
+}
+
+/** A range that the driver passes on as it is, wherever it leads. */
+export interface RawRange {
+  address: bigint;
+  length: number;
+}
+
+/** One step, with everything that it needs. */
+export type Op =
+  | ['add' | 'append', Buffer]
+  | ['poll', number]
+  | ['getBurst' | 'flush' | 'rewind' | 'unpop' | 'detach' | 'cycles', number]
+  | ['popBurst' | 'pushBurst' | 'availableBytes', number, number]
+  | ['setWritten', number, number, number]
+  | ['push', number, number]
+  | ['fill', number, number, number]
+  | [
+      | 'addBurst'
+      | 'clearBurst'
+      | 'kick'
+      | 'kickPrepare'
+      | 'getBuf'
+      | 'moreUsed'
+      | 'disableCallbacks'
+      | 'enableCallbacks'
+      | 'enableCallbacksPrepare'
+      | 'enableCallbacksDelayed'
+      | 'pop'
+      | 'shouldInterrupt'
+      | 'enableNotifications'
+      | 'disableNotifications'
+      | 'setRegions'
+      | 'reset',
+    ];
+
+/** What only a peer does that breaks the rules: any segments, any bytes anywhere. */
+export type HostileOp = ['addRaw', RawRange[], RawRange[], number] | ['poke', number, number[]];
+
+/** Sizes of the record arrays that every world has. */
+export const BURST = { buffers: 8, segments: 40 };
+export const COMPLETIONS = [1, 4, 64];
+export const ELEMENTS = [
+  { capacity: 1, pieces: 3 },
+  { capacity: 4, pieces: 9 },
+  { capacity: 64, pieces: 512 },
+];
+
+const FILLER = 0xa5;
+
+/** Byte `k` of the data of a buffer, in one direction. */
+const pattern = (token: number, k: number, direction: 'out' | 'in'): number =>
+  (token * 37 + k * 11 + (direction === 'in' ? 128 : 1)) & 0xff;
+
+/** Where everything lies: the same in every world. All of it is below the arenas. */
+export class Layout {
+  readonly areas: { descriptor: number; driver: number; device: number };
+  readonly tables: { address: number; length: number };
+  readonly buffers: { address: number; length: number };
+  readonly slotBytes: number;
+  readonly slots: number;
+  readonly end: number;
+  /** Guest address of the first byte of the buffers. */
+  readonly guest: bigint;
+  readonly regions: Region[] | undefined;
+  /** Pieces of guest memory in guest order: offsets into the buffers, and where they really are. */
+  private readonly chunks: { from: number; to: number; local: number }[];
+
+  constructor(config: Config) {
+    const { size } = config;
+    let at = 64;
+    const take = (bytes: number, align: number, off: number) => {
+      const address = Math.ceil(at / align) * align + off;
+      at = address + bytes + 40;
+      return address;
+    };
+    // No better aligned than they have to be.
+    this.areas = {
+      descriptor: take(16 * size, 32, 16),
+      driver: take(6 + 2 * size, 4, 2),
+      device: take(6 + 8 * size, 8, 4),
+    };
+    this.tables = { address: take(16 * config.granules, 32, 16), length: 16 * config.granules };
+    this.slots = size + BURST.buffers + 4;
+    this.slotBytes = size <= 64 ? 192 : 16;
+    this.buffers = { address: take(this.slots * this.slotBytes, 8, 3), length: this.slots * this.slotBytes };
+    this.end = at;
+    const { address, length } = this.buffers;
+    if (!config.regions) {
+      this.guest = BigInt(address);
+      this.chunks = [{ from: 0, to: length, local: address }];
+      this.regions = config.fenced ? [{ guest: 0, length: this.end, local: 0 }] : undefined;
+      return;
+    }
+    const { cuts, order, top } = config.regions;
+    // To the very end of the address space, or across a place where the lower half wraps.
+    this.guest = top ? 2n ** 64n - BigInt(length) : 2n ** 40n - BigInt(length >> 1);
+    const borders = [...new Set([0, ...cuts.map((cut) => 1 + (cut % (length - 1))), length])].sort(
+      (a, b) => a - b,
+    );
+    this.chunks = borders.slice(1).map((to, i) => ({ from: borders[i], to, local: 0 }));
+    const shuffled = this.chunks.map((chunk, i) => ({ chunk, key: order[i % order.length] }));
+    shuffled.sort((a, b) => a.key - b.key);
+    let local = address;
+    for (const { chunk } of shuffled) {
+      chunk.local = local;
+      local += chunk.to - chunk.from;
+    }
+    this.regions = shuffled.map(({ chunk }) => ({
+      guest: this.guest + BigInt(chunk.from),
+      length: chunk.to - chunk.from,
+      local: chunk.local,
+    }));
+    // The ring and the tables are where the driver says they are.
+    this.regions.push({ guest: 0, length: address - 20, local: 0 });
+  }
+
+  /** What the driver puts into a descriptor. */
+  address(offset: number): number | bigint {
+    const exact = this.guest + BigInt(offset);
+    return exact <= Number.MAX_SAFE_INTEGER ? Number(exact) : exact;
+  }
+
+  /** Local pieces of a range of the buffers. */
+  translate = ({ address, length }: Range): Range[] => {
+    const pieces: Range[] = [];
+    for (let at = address; at < address + length; ) {
+      const chunk = this.chunks.find(({ from, to }) => at >= from && at < to);
+      if (!chunk) throw new Error(`offset ${at} is outside the buffers`);
+      const local = chunk.local + at - chunk.from;
+      const here = Math.min(chunk.to, address + length) - at;
+      const last = pieces.at(-1);
+      // Regions that adjoin in both memories are one.
+      if (last && last.address + last.length === local) last.length += here;
+      else pieces.push({ address: local, length: here });
+      at += here;
+    }
+    return pieces;
+  };
+}
+
+/** Memories are used again and again: each takes gigabytes of address space. */
+interface Place {
+  memory: WebAssembly.Memory;
+  driver: Host;
+  device: Host;
+  free: boolean;
+}
+
+const places = new Map<string, Place[]>();
+
+async function place(driver: EngineName, device: EngineName, shared: boolean, fixed: number, arena: number) {
+  const key = `${driver} ${device} ${shared} ${fixed} ${arena}`;
+  const list = places.get(key) ?? [];
+  places.set(key, list);
+  let found = list.find(({ free }) => free);
+  if (!found) {
+    const pages = (fixed + 2 * arena) / 65536;
+    const memory = new WebAssembly.Memory(
+      shared ? { initial: pages, maximum: pages, shared } : { initial: pages },
+    );
+    found = {
+      memory,
+      driver: await loader(driver)({ memory, base: fixed, size: arena }),
+      device: await loader(device)({ memory, base: fixed + arena, size: arena }),
+      free: true,
+    };
+    list.push(found);
+  }
+  found.free = false;
+  return found;
+}
+
+/** What a step came to: comparable, and readable in a report. */
+export type Outcome = unknown;
+
+/** A driver and a device on one memory. */
+export class World {
+  readonly name: string;
+  private readonly driver: DriverQueue;
+  private readonly device: DeviceQueue;
+  private readonly burst: Burst;
+  private readonly completions: Completions[];
+  private readonly elements: Elements[];
+  private notified = 0;
+  private interrupted = 0;
+
+  static async create(
+    driver: EngineName,
+    device: EngineName,
+    config: Config,
+    layout: Layout,
+  ): Promise<World> {
+    // Two sizes only, so that there are few memories.
+    const small = config.size <= 64;
+    const fixed = small ? 2 ** 16 : 2 ** 21;
+    const arena = small ? 2 ** 17 : 2 ** 21;
+    if (layout.end > fixed) throw new Error(`the layout of ${layout.end} bytes is too large`);
+    const where = await place(driver, device, config.shared, fixed, arena);
+    return new World(`${driver} driver, ${device} device`, where, config, layout);
+  }
+
+  private constructor(
+    name: string,
+    private readonly place: Place,
+    config: Config,
+    private readonly layout: Layout,
+  ) {
+    this.name = name;
+    this.u8.fill(FILLER, 0, layout.end);
+    const features: number[] = [Feature.VERSION_1];
+    if (config.eventIdx) features.push(Feature.EVENT_IDX);
+    if (config.indirect) features.push(Feature.INDIRECT_DESC);
+    const { size, strict, policy } = config;
+    const { areas, tables, regions } = layout;
+    this.driver = place.driver.driverQueue({
+      ring: 'split',
+      size,
+      features,
+      areas,
+      strict,
+      indirect: { policy, memory: tables },
+      ...(config.callbacks && { notify: () => this.notified++ }),
+    });
+    this.device = place.device.deviceQueue({
+      ring: 'split',
+      size,
+      features,
+      areas,
+      ...(regions && { regions }),
+      ...(config.callbacks && { interrupt: () => this.interrupted++ }),
+    });
+    this.burst = this.driver.createBurst(BURST.buffers, BURST.segments);
+    this.completions = COMPLETIONS.map((capacity) => this.driver.createCompletions(capacity));
+    this.elements = ELEMENTS.map(({ capacity, pieces }) => this.device.createElements(capacity, pieces));
+  }
+
+  private get u8(): Uint8Array {
+    return new Uint8Array(this.place.memory.buffer);
+  }
+
+  /** All that driver and device share, and what lies between. */
+  get bytes(): Uint8Array {
+    return this.u8.subarray(0, this.layout.end);
+  }
+
+  // ---- Data ----
+
+  private *places(ranges: Range[]): Generator<number> {
+    for (const { address, length } of ranges) for (let i = 0; i < length; i++) yield address + i;
+  }
+
+  private local(ranges: Range[]): Range[] {
+    return ranges.flatMap(this.layout.translate);
+  }
+
+  /** The driver's data. */
+  private write(buffer: Buffer): void {
+    const { u8 } = this;
+    let k = 0;
+    for (const at of this.places(this.local(buffer.out))) u8[at] = pattern(buffer.token, k++, 'out');
+  }
+
+  /** The device writes where it was told to. */
+  respond(pieces: Range[], token: number, bytes: number): void {
+    const { u8 } = this;
+    let k = 0;
+    for (const at of this.places(pieces)) {
+      if (k === bytes) return;
+      u8[at] = pattern(token, k++, 'in');
+    }
+  }
+
+  /** True if the device sees the driver's data. */
+  readable(pieces: Range[], token: number): boolean {
+    const { u8 } = this;
+    let k = 0;
+    for (const at of this.places(pieces)) if (u8[at] !== pattern(token, k++, 'out')) return false;
+    return true;
+  }
+
+  /** True if the driver sees the device's data. */
+  answered(buffer: Buffer, bytes: number): boolean {
+    const { u8 } = this;
+    let k = 0;
+    for (const at of this.places(this.local(buffer.in))) {
+      if (k === bytes) return true;
+      if (u8[at] !== pattern(buffer.token, k++, 'in')) return false;
+    }
+    return k === bytes;
+  }
+
+  // ---- Steps ----
+
+  private segments(ranges: Range[]) {
+    return ranges.map(({ address, length }) => ({ address: this.layout.address(address), length }));
+  }
+
+  private element(elements: Elements, i: number) {
+    const first = elements.first(i);
+    const out = elements.outCount(i);
+    const piece = (p: number) => ({ address: elements.address(p), length: elements.length(p) });
+    return {
+      id: elements.id(i),
+      out: Array.from({ length: out }, (_, p) => piece(first + p)),
+      in: Array.from({ length: elements.inCount(i) }, (_, p) => piece(first + out + p)),
+    };
+  }
+
+  run(op: Op | HostileOp): Outcome {
+    try {
+      return this.operate(op);
+    } catch (error) {
+      if (error instanceof VringError) return { refused: error.code, message: error.message };
+      throw error;
+    }
+  }
+
+  private operate(op: Op | HostileOp): Outcome {
+    const { driver, device, burst } = this;
+    switch (op[0]) {
+      case 'add':
+        this.write(op[1]);
+        return driver.add(this.segments(op[1].out), this.segments(op[1].in), op[1].token);
+      case 'addRaw':
+        return driver.add(op[1], op[2], op[3]);
+      case 'poke':
+        return this.u8.set(op[2], op[1]);
+      case 'append':
+        this.write(op[1]);
+        for (const { address, length } of this.segments(op[1].out)) burst.out(address, length);
+        for (const { address, length } of this.segments(op[1].in)) burst.in(address, length);
+        return burst.end(op[1].token);
+      case 'addBurst':
+        return driver.addBurst(burst);
+      case 'clearBurst':
+        return burst.clear();
+      case 'getBuf': {
+        const got = driver.getBuf();
+        return got ? [got] : [];
+      }
+      case 'getBurst': {
+        const completions = this.completions[op[1]];
+        const n = driver.getBurst(completions);
+        return Array.from({ length: n }, (_, i) => ({
+          token: completions.token(i),
+          length: completions.length(i),
+        }));
+      }
+      case 'poll':
+        return driver.poll(op[1]);
+      case 'pop': {
+        const element = device.pop();
+        return element ? [element] : [];
+      }
+      case 'popBurst': {
+        const elements = this.elements[op[1]];
+        const n = device.popBurst(elements, op[2]);
+        return Array.from({ length: n }, (_, i) => this.element(elements, i));
+      }
+      case 'setWritten':
+        return this.elements[op[1]].setWritten(op[2], op[3]);
+      case 'push':
+        return device.push({ id: op[1] }, op[2]);
+      case 'pushBurst':
+        return device.pushBurst(this.elements[op[1]], op[2]);
+      case 'fill':
+        return device.fill({ id: op[1] }, op[2], op[3]);
+      case 'flush':
+        return device.flush(op[1]);
+      case 'rewind':
+        return device.rewind(op[1]);
+      case 'unpop':
+        return device.unpop({ id: op[1] });
+      case 'detach':
+        return device.detach({ id: op[1] });
+      case 'availableBytes':
+        return device.availableBytes(op[1], op[2]);
+      case 'shouldInterrupt':
+      case 'enableNotifications':
+      case 'disableNotifications':
+        return device[op[0]]();
+      case 'setRegions':
+        return device.setRegions(this.layout.regions ?? [{ guest: 0, length: this.u8.length, local: 0 }]);
+      case 'reset':
+        device.reset();
+        return driver.reset();
+      case 'cycles':
+        return this.cycles(op[1]);
+      default:
+        return driver[op[0]]();
+    }
+  }
+
+  /** As many buffers as there is room for, round and round, with nothing looked at in between. */
+  private cycles(rounds: number): Outcome {
+    const { driver, device, burst } = this;
+    const [completions, elements] = [this.completions[2], this.elements[2]];
+    let kicks = 0;
+    let interrupts = 0;
+    let completed = 0;
+    for (let round = 0; round < rounds; round++) {
+      burst.clear();
+      for (let i = 0; i < BURST.buffers; i++) burst.out(this.layout.address(0), 1).end(i);
+      driver.addBurst(burst);
+      kicks += Number(driver.kickPrepare());
+      device.popBurst(elements);
+      device.pushBurst(elements);
+      interrupts += Number(device.shouldInterrupt());
+      completed += driver.getBurst(completions);
+    }
+    burst.clear();
+    return { kicks, interrupts, completed };
+  }
+
+  /** Everything else that can be asked. */
+  get state() {
+    const { driver, device } = this;
+    return {
+      numFree: driver.numFree,
+      inFlight: driver.inFlight,
+      tableBytes: driver.tableBytes,
+      taken: device.inFlight,
+      faults: [driver.fault, device.fault, driver.broken, device.broken],
+      pending: this.burst.pending,
+      notified: this.notified,
+      interrupted: this.interrupted,
+      driver: driver.stats(),
+      device: device.stats(),
+    };
+  }
+
+  /** Gives everything back. */
+  release(): void {
+    this.burst.free();
+    for (const records of [...this.completions, ...this.elements]) records.free();
+    this.driver.release();
+    this.device.release();
+    this.place.free = true;
+  }
+
+  /** Throws if not everything was given back, or if something was written in between the areas. */
+  verify(): void {
+    const { driver, device } = this.place;
+    if (driver.used !== 0 || device.used !== 0)
+      throw new Error(`${this.name}: ${driver.used} and ${device.used} bytes of the arenas are left`);
+    const { areas, tables, buffers, end } = this.layout;
+    const { size } = this.driver;
+    const owned = [
+      [areas.descriptor, 16 * size],
+      [areas.driver, 6 + 2 * size],
+      [areas.device, 6 + 8 * size],
+      [tables.address, tables.length],
+      [buffers.address, buffers.length],
+      [end, 0],
+    ];
+    let from = 0;
+    for (const [start, length] of owned) {
+      const at = this.bytes.subarray(from, start).findIndex((byte) => byte !== FILLER);
+      if (at >= 0) throw new Error(`${this.name}: byte ${from + at} was written, and belongs to nobody`);
+      from = start + length;
+    }
+  }
+}
