@@ -184,11 +184,11 @@ export class SplitDevice extends Queue {
   }
 
   /**
-   * Follows the chain of `head`, whose first descriptor holds `firstAddr` and `firstRest`, checks all of it, and writes the pieces of its segments to `pieces` from
+   * Follows the chain of `head`, checks all of it, and writes the pieces of its segments to `pieces` from
    * index `at` on as far as `capacity` goes. False if the chain is bad; then walkFault says why. Ends
    * after at most `size` descriptors that hold a segment, whatever the driver does meanwhile.
    */
-  private walk(head: u32, firstAddr: u64, firstRest: u64, pieces: usize, at: u32, capacity: u32): bool {
+  private walk(head: u32, pieces: usize, at: u32, capacity: u32): bool {
     const size = this.size;
     let table = this.desc;
     let entries = size;
@@ -201,8 +201,8 @@ export class SplitDevice extends Queue {
     let piece = at;
     let firstIn: u32 = 0;
     let writing = false;
-    let addr = firstAddr;
-    let rest = firstRest;
+    let addr = descAddr(descriptor(table, head));
+    let rest = descRest(descriptor(table, head));
     for (;;) {
       const flags = restFlags(rest);
       const len = restLen(rest);
@@ -266,10 +266,11 @@ export class SplitDevice extends Queue {
     const desc = this.desc;
     const heads = this.heads;
     const order = this.order;
-    let last = this.lastAvail;
     let at: u32 = 0;
     let taken: u32 = 0;
-    while (taken < max) {
+    let result: i32 = 1;
+    while (taken < max && result > 0) {
+      let last = this.lastAvail;
       const idx = availIdx(avail);
       const ready = <u32>(<u16>(idx - last));
       if (ready == 0) break;
@@ -279,74 +280,80 @@ export class SplitDevice extends Queue {
       }
       const from = taken;
       const until = min(max, taken + ready);
-      // The region of the last hit, in locals: nothing but a walk changes it.
-      let region = this.regionTable.recent();
-      let regionGuest = region.guest;
-      let regionLength = region.length;
-      let regionLocal: u64 = region.local;
-      let readable: u64 = 0;
-      for (; taken < until; taken++) {
-        const id = availRing(avail, <u32>last & mask);
-        if (id >= size) {
-          if (taken == 0) return this.break(FAULT_HEAD_RANGE, id, size);
-          break;
-        }
-        const head = headAt(heads, id);
-        // A head is in flight once, so there are never more than `size` elements in flight.
-        if (head.inFlight) {
-          if (taken == 0) return this.break(FAULT_HEAD_IN_FLIGHT, id, this.inFlight);
-          break;
-        }
-        const address = descriptor(desc, id);
-        const addr = descAddr(address);
-        const rest = descRest(address);
-        const len = restLen(rest);
-        const flags = restFlags(rest);
-        // One direct segment in the region of the last hit is the most frequent chain. What it takes to be
-        // that has been loaded once; a chain of any other shape is walked from these same words on.
-        if (
-          !(flags & (DESC_F_NEXT | DESC_F_INDIRECT)) &&
-          len != 0 &&
-          holds(regionGuest, regionLength, addr, len) &&
-          at < capacity
-        ) {
+      while (taken < until) {
+        // Chains of one direct segment in the region of the last hit, the most frequent ones, in a loop that
+        // keeps everything in registers. Any other, and whatever is wrong with one, is left to popOne.
+        const region = this.regionTable.recent();
+        const regionGuest = region.guest;
+        const regionLength = region.length;
+        const regionLocal = <u64>region.local - regionGuest;
+        const start = taken;
+        const end = min(until, taken + (capacity - at));
+        let readable: u64 = 0;
+        for (; taken < end; taken++) {
+          const id = availRing(avail, <u32>last & mask);
+          if (id >= size) break;
+          const head = headAt(heads, id);
+          if (head.inFlight) break;
+          const address = descriptor(desc, id);
+          const addr = descAddr(address);
+          const rest = descRest(address);
+          const len = restLen(rest);
+          const flags = restFlags(rest);
+          if (flags & (DESC_F_NEXT | DESC_F_INDIRECT) || len == 0) break;
+          if (!holds(regionGuest, regionLength, addr, len)) break;
           const writing: u32 = (flags & DESC_F_WRITE) >> 1;
-          pieceSet(pieces, at, <u32>(regionLocal + addr - regionGuest), len);
+          pieceSet(pieces, at, <u32>(regionLocal + addr), len);
           elementSet(element(elements, taken), id, at, 1 << (writing << 4));
           head.set(writing ? len : 0, 1);
           readable += writing ? 0 : len;
+          wordAtSet(order, <u32>last & mask, id);
           at++;
-        } else {
-          if (!this.walk(id, addr, rest, pieces, at, capacity)) {
-            if (taken == 0) return this.break(this.walkFault, this.walkA, this.walkB);
-            break;
-          }
-          const count = this.walkOut + this.walkIn;
-          if (count > capacity - at) {
-            if (taken == 0) return RESULT_NO_ROOM;
-            break;
-          }
-          elementSet(element(elements, taken), id, at, this.walkOut | (this.walkIn << 16));
-          head.set(<u32>min<u64>(this.walkWritable, 0xffff_ffff), 1);
-          readable += this.walkReadable;
-          this.indirects += <u64>this.walkIndirect;
-          at += count;
-          region = this.regionTable.recent();
-          regionGuest = region.guest;
-          regionLength = region.length;
-          regionLocal = region.local;
+          last++;
         }
-        wordAtSet(order, <u32>last & mask, id);
+        this.bytesOut += readable;
+        this.lastAvail = last;
+        this.inFlight += taken - start;
+        if (taken == until) break;
+        result = this.popOne(element(elements, taken), taken == 0, pieces, at, capacity);
+        if (result <= 0) break;
+        at += this.walkOut + this.walkIn;
+        taken++;
         last++;
       }
-      this.bytesOut += readable;
-      this.lastAvail = last;
-      this.inFlight += taken - from;
       this.added += taken - from;
       if (taken > from) this.askFrom(last);
-      if (taken < until) break;
     }
-    return <i32>taken;
+    return taken > 0 || result >= 0 ? <i32>taken : result;
+  }
+
+  /**
+   * Pops one chain of any shape. 1, or 0 if it is bad or does not fit and is not the first, or RESULT_BROKEN or
+   * RESULT_NO_ROOM.
+   */
+  private popOne(record: usize, first: bool, pieces: usize, at: u32, capacity: u32): i32 {
+    const last = this.lastAvail;
+    const id = availRing(this.avail, <u32>last & (this.size - 1));
+    if (!this.walkHead(id, pieces, at, capacity)) {
+      return first ? this.break(this.walkFault, this.walkA, this.walkB) : 0;
+    }
+    if (this.walkOut + this.walkIn > capacity - at) return first ? RESULT_NO_ROOM : 0;
+    elementSet(record, id, at, this.walkOut | (this.walkIn << 16));
+    this.head(id).set(<u32>min<u64>(this.walkWritable, 0xffff_ffff), 1);
+    wordAtSet(this.order, <u32>last & (this.size - 1), id);
+    this.bytesOut += this.walkReadable;
+    this.indirects += <u64>this.walkIndirect;
+    this.inFlight++;
+    this.lastAvail = last + 1;
+    return 1;
+  }
+
+  /** Checks a head that the driver made available and walks its chain; false with walkFault set. */
+  private walkHead(id: u32, pieces: usize, at: u32, capacity: u32): bool {
+    if (id >= this.size) return this.bad(FAULT_HEAD_RANGE, id, this.size);
+    // A head is in flight once, so there are never more than `size` elements in flight.
+    if (this.head(id).inFlight) return this.bad(FAULT_HEAD_IN_FLIGHT, id, this.inFlight);
+    return this.walk(id, pieces, at, capacity);
   }
 
   /** With event index and notifications on, asks for one when the driver adds the next buffer. */
@@ -371,14 +378,7 @@ export class SplitDevice extends Queue {
     for (let position = first; position != idx; position++) {
       if ((sumIn >= maxIn && sumOut >= maxOut) || visited >= <u32>AVAILABLE_BUDGET) break;
       const id = availRing(this.avail, <u32>position & (size - 1));
-      let sound = false;
-      if (id >= size) this.bad(FAULT_HEAD_RANGE, id, size);
-      else if (this.head(id).inFlight) this.bad(FAULT_HEAD_IN_FLIGHT, id, this.inFlight);
-      else {
-        const address = descriptor(this.desc, id);
-        sound = this.walk(id, descAddr(address), descRest(address), 0, 0, 0);
-      }
-      if (!sound) {
+      if (!this.walkHead(id, 0, 0, 0)) {
         if (position == first) return this.break(this.walkFault, this.walkA, this.walkB);
         break;
       }

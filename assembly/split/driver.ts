@@ -146,111 +146,116 @@ export class SplitDriver extends Queue {
 
   addBurst(segments: usize, tokens: usize, n: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
-    const size = this.size;
-    const mask = size - 1;
+    const mask = this.size - 1;
     const desc = this.desc;
     const avail = this.avail;
     const buffers = this.buffers;
     const nexts = this.next;
-    const first = this.availIdxShadow;
-    let free = this.numFree;
-    let head = this.freeHead;
-    let bytes: u64 = 0;
+    const first = <u32>this.availIdxShadow;
     let record = segments;
     let added: u32 = 0;
-    for (; added < n; added++) {
-      const rest = segmentRest(record);
-      const count = restCount(rest);
-      let next: u32;
-      if (count == 1) {
-        // One segment, one descriptor: the most frequent buffer.
-        if (free == 0) {
-          this.full++;
-          break;
-        }
-        assert(head < size);
-        next = wordAt(nexts, head);
+    let result: i32 = 1;
+    while (added < n) {
+      // Buffers of one segment, the most frequent ones, in a loop that keeps everything in registers.
+      let head = this.freeHead;
+      let bytes: u64 = 0;
+      const from = added;
+      const until = min(n, added + this.numFree);
+      for (; added < until; added++) {
+        const rest = segmentRest(record);
+        if (restCount(rest) != 1) break;
+        assert(head <= mask);
         const address = descriptor(desc, head);
         descAddrSet(address, segmentAddress(record));
-        descRestSet(address, linked(rest, 0));
+        descRestSet(address, rest & 0xffff_ffff_ffff);
         const writable = <u32>writableLen(rest);
         bytes += restLen(rest) - writable;
         bufferAt(buffers, head).set(token(tokens, added), writable, 0, 1, head);
+        // Slots between the published idx and idx + numFree are not the device's to read yet.
+        availRingSet(avail, (first + added) & mask, head);
+        head = wordAt(nexts, head);
         record += SEGMENT_BYTES;
-        free--;
-      } else {
-        if (count > size) {
-          if (added == 0) return RESULT_TOO_LONG;
-          break;
-        }
-        let table: usize = 0;
-        // The order of these tests is part of the contract: no free descriptor, no table.
-        if (this.indirect && free > 0) {
-          table = this.granules.alloc(count);
-          if (table == 0) this.tableFailed++;
-        }
-        // Also where a table could not be had: nothing is written before the whole chain fits.
-        if (table == 0 && count > free) {
-          this.full++;
-          break;
-        }
-        let total: u64 = 0;
-        let writable: u64 = 0;
-        let tail = head;
-        next = head;
-        if (table != 0) next = wordAt(nexts, head);
-        for (let i: u32 = 0; i < count; i++) {
-          const rest = segmentRest(record);
-          let address: usize;
-          let link: u32;
-          if (table != 0) {
-            address = descriptor(table, i);
-            link = i + 1;
-          } else {
-            assert(next < size);
-            tail = next;
-            address = descriptor(desc, next);
-            link = next = wordAt(nexts, next);
-          }
-          descAddrSet(address, segmentAddress(record));
-          descRestSet(address, linked(rest, link));
-          total += restLen(rest);
-          writable += writableLen(rest);
-          record += SEGMENT_BYTES;
-        }
-        if (table != 0) {
-          const address = descriptor(desc, head);
-          descAddrSet(address, table);
-          descRestSet(address, packRest(count * DESC_BYTES, DESC_F_INDIRECT, 0));
-          free--;
-          this.indirects++;
-        } else free -= count;
-        bytes += total - writable;
-        bufferAt(buffers, head).set(
-          token(tokens, added),
-          <u32>min<u64>(writable, 0xffff_ffff),
-          <u32>table,
-          count,
-          tail,
-        );
       }
-      // Slots between the published idx and idx + numFree are not the device's to read yet.
-      availRingSet(avail, (<u32>first + added) & mask, head);
-      head = next;
+      this.freeHead = head;
+      this.numFree -= added - from;
+      this.bytesOut += bytes;
+      if (added == n) break;
+      result = this.addOne(record, token(tokens, added), (first + added) & mask);
+      if (result <= 0) break;
+      record += <usize>restCount(segmentRest(record)) * SEGMENT_BYTES;
+      added++;
     }
     if (added > 0) {
-      this.freeHead = head;
-      this.numFree = free;
       this.inFlight += added;
-      this.bytesOut += bytes;
       this.added += added;
       // Saturates: from 2^16 on the window of `passed` would be ambiguous, see kickPrepare.
       this.unkicked = min<u32>(this.unkicked + added, 0x10000);
-      const idx = first + <u16>added;
+      const idx = <u16>(first + added);
       this.availIdxShadow = idx;
       availIdxSet(avail, idx);
+      return <i32>added;
     }
-    return <i32>added;
+    return result < 0 ? result : 0;
+  }
+
+  /** Adds one buffer of any shape at an avail slot. 1, or 0 if it does not fit now, or RESULT_TOO_LONG. */
+  private addOne(segments: usize, token: u32, slot: u32): i32 {
+    const count = restCount(segmentRest(segments));
+    const head = this.freeHead;
+    const free = this.numFree;
+    if (count > this.size) return RESULT_TOO_LONG;
+    let table: usize = 0;
+    // The order of these tests is part of the contract: no free descriptor, no table.
+    if (count > 1 && this.indirect && free > 0) {
+      table = this.granules.alloc(count);
+      if (table == 0) this.tableFailed++;
+    }
+    // Also where a table could not be had: nothing is written before the whole chain fits.
+    if (table == 0 && count > free) {
+      this.full++;
+      return 0;
+    }
+    let total: u64 = 0;
+    let writable: u64 = 0;
+    let tail = head;
+    let next = head;
+    let record = segments;
+    if (table != 0) {
+      for (let i: u32 = 0; i < count; i++) {
+        const rest = segmentRest(record);
+        const address = descriptor(table, i);
+        descAddrSet(address, segmentAddress(record));
+        descRestSet(address, linked(rest, i + 1));
+        total += restLen(rest);
+        writable += writableLen(rest);
+        record += SEGMENT_BYTES;
+      }
+      next = wordAt(this.next, head);
+      const address = descriptor(this.desc, head);
+      descAddrSet(address, table);
+      descRestSet(address, packRest(count * DESC_BYTES, DESC_F_INDIRECT, 0));
+      this.numFree = free - 1;
+      this.indirects++;
+    } else {
+      for (let i: u32 = 0; i < count; i++) {
+        assert(next < this.size);
+        const rest = segmentRest(record);
+        const address = descriptor(this.desc, next);
+        tail = next;
+        next = wordAt(this.next, next);
+        descAddrSet(address, segmentAddress(record));
+        descRestSet(address, linked(rest, next));
+        total += restLen(rest);
+        writable += writableLen(rest);
+        record += SEGMENT_BYTES;
+      }
+      this.numFree = free - count;
+    }
+    this.freeHead = next;
+    this.bytesOut += total - writable;
+    this.buffer(head).set(token, <u32>min<u64>(writable, 0xffff_ffff), <u32>table, count, tail);
+    availRingSet(this.avail, slot, head);
+    return 1;
   }
 
   kickPrepare(): bool {
@@ -279,9 +284,10 @@ export class SplitDriver extends Queue {
     const used = this.used;
     const buffers = this.buffers;
     const nexts = this.next;
-    let last = this.lastUsed;
     let taken: u32 = 0;
-    while (taken < max) {
+    let result: i32 = 1;
+    while (taken < max && result > 0) {
+      let last = this.lastUsed;
       const idx = usedIdx(used);
       const ready = <u32>(<u16>(idx - last));
       if (ready == 0) break;
@@ -291,61 +297,72 @@ export class SplitDriver extends Queue {
       }
       const from = taken;
       const until = min(max, taken + ready);
-      let free = this.freeHead;
-      let freed: u32 = 0;
-      let bytes: u64 = 0;
-      for (; taken < until; taken++) {
-        const pair = usedElemPair(usedElem(used, <u32>last & mask));
-        const id = pairId(pair);
-        let len = pairLen(pair);
-        // The 32-bit id is checked before anything is looked up by it, never truncated.
-        if (id >= size) {
-          if (taken == 0) return this.break(FAULT_USED_ID_RANGE, id, size);
-          break;
+      while (taken < until) {
+        // Direct buffers with a sound entry, in a loop that keeps everything in registers.
+        let free = this.freeHead;
+        let freed: u32 = 0;
+        let bytes: u64 = 0;
+        const start = taken;
+        for (; taken < until; taken++) {
+          const pair = usedElemPair(usedElem(used, <u32>last & mask));
+          const id = pairId(pair);
+          const len = pairLen(pair);
+          // The 32-bit id is checked before anything is looked up by it, never truncated.
+          if (id >= size) break;
+          const buffer = bufferAt(buffers, id);
+          const chain = buffer.chain;
+          const segments = chainSegments(chain);
+          const tokenWritable = buffer.tokenWritable;
+          if (segments == 0 || chainTable(chain) != 0 || len > <u32>(tokenWritable >> 32)) break;
+          completionSet(completions, taken, <u32>tokenWritable, len);
+          bytes += len;
+          freed += segments;
+          buffer.segments = 0;
+          wordAtSet(nexts, chainPlace(chain), free);
+          free = id;
+          last++;
         }
-        const buffer = bufferAt(buffers, id);
-        const chain = buffer.chain;
-        const segments = chainSegments(chain);
-        if (segments == 0) {
-          if (taken == 0) return this.break(FAULT_USED_ID, id, len);
-          break;
-        }
-        const tokenWritable = buffer.tokenWritable;
-        const writable = <u32>(tokenWritable >> 32);
-        if (len > writable) {
-          if (this.strict) {
-            if (taken == 0) return this.break(FAULT_USED_LEN, len, writable);
-            break;
-          }
-          len = writable;
-          this.clamped++;
-        }
-        completionSet(completions, taken, <u32>tokenWritable, len);
-        bytes += len;
-        buffer.segments = 0;
-        const table = chainTable(chain);
-        if (table != 0) {
-          this.granules.free(table, segments);
-          freed++;
-        } else freed += segments;
-        wordAtSet(nexts, chainPlace(chain), free);
-        free = id;
+        this.freeHead = free;
+        this.numFree += freed;
+        this.inFlight -= taken - start;
+        this.bytesIn += bytes;
+        this.lastUsed = last;
+        if (taken == until) break;
+        result = this.getOne(completions, taken, usedElemPair(usedElem(used, <u32>last & mask)));
+        if (result <= 0) break;
+        taken++;
         last++;
       }
-      const got = taken - from;
-      this.freeHead = free;
-      this.numFree += freed;
-      this.inFlight -= got;
-      this.completed += got;
-      this.bytesIn += bytes;
-      this.lastUsed = last;
-      if (got > 0) this.askFrom(last);
-      // Ended early by a bad entry: what is before it goes to the caller, the next call will report it.
-      if (taken < until) break;
+      this.completed += taken - from;
+      if (taken > from) this.askFrom(last);
     }
-    // Also when nothing was taken: a device that pushed between the last read and the event's store saw
-    // the old event and stayed silent.
-    return <i32>taken;
+    // A bad entry that is not first in line waits for the next call.
+    return taken > 0 || result >= 0 ? <i32>taken : result;
+  }
+
+  /** Takes the buffer of one used entry of any kind. 1, or 0 if it is bad and not the first, or RESULT_BROKEN. */
+  private getOne(completions: usize, index: u32, pair: u64): i32 {
+    const id = pairId(pair);
+    let len = pairLen(pair);
+    if (id >= this.size) return index == 0 ? this.break(FAULT_USED_ID_RANGE, id, this.size) : 0;
+    const buffer = this.buffer(id);
+    const segments = <u32>buffer.segments;
+    if (segments == 0) return index == 0 ? this.break(FAULT_USED_ID, id, len) : 0;
+    if (len > buffer.writable) {
+      if (this.strict) return index == 0 ? this.break(FAULT_USED_LEN, len, buffer.writable) : 0;
+      len = buffer.writable;
+      this.clamped++;
+    }
+    completionSet(completions, index, buffer.token, len);
+    this.numFree += buffer.slots;
+    if (buffer.table != 0) this.granules.free(buffer.table, segments);
+    buffer.segments = 0;
+    wordAtSet(this.next, buffer.place, this.freeHead);
+    this.freeHead = id;
+    this.inFlight--;
+    this.bytesIn += len;
+    this.lastUsed++;
+    return 1;
   }
 
   /** getBurst with IN_ORDER: one used entry may answer for several buffers (2.7.9). */
