@@ -1,7 +1,8 @@
 import { FAULT_NONE, FAULT_SEGMENT_RANGE, RESULT_BROKEN } from '../../../assembly/abi/layout.js';
 import type { LinearMemory } from '../../memory.js';
 import type { Regions } from '../regions.js';
-import { DESC_WORDS, unalignedWord } from './abi/desc.js';
+import * as Desc from './abi/desc.js';
+import { PIECE_ADDRESS, PIECE_LENGTH, PIECE_SHIFT } from './abi/records.js';
 import { AT_FIT, AT_HIGH, AT_LENGTH, AT_LOCAL, AT_LOW, Translation } from './mm/translation.js';
 import { BaseRing } from './ring.js';
 
@@ -12,7 +13,7 @@ export abstract class ChainReader extends BaseRing {
 
   protected readonly translation: Translation;
   /** The descriptor read last from a table that is not aligned. */
-  private readonly gathered = new Uint32Array(DESC_WORDS);
+  private readonly gathered = new Uint32Array(Desc.WORDS);
 
   // What was found in the last chain.
   protected chainOut = 0;
@@ -24,9 +25,7 @@ export abstract class ChainReader extends BaseRing {
   private suspect = FAULT_NONE;
   private suspectA = 0n;
   private suspectB = 0n;
-  // Limits of `availableBytes`.
-  protected maxIn = 0;
-  protected maxOut = 0;
+  /** Descriptors that `availableBytes` may still visit. */
   protected budget = 0;
 
   protected constructor(memory: LinearMemory, regions: Regions) {
@@ -62,9 +61,9 @@ export abstract class ChainReader extends BaseRing {
         return this.suspected(FAULT_SEGMENT_RANGE, this.asked(), BigInt(length));
       }
       if (n < room) {
-        const p = piece + (n << 1);
-        u32[p] = at[AT_LOCAL];
-        u32[p + 1] = at[AT_FIT];
+        const p = piece + (n << PIECE_SHIFT);
+        u32[p + PIECE_ADDRESS] = at[AT_LOCAL];
+        u32[p + PIECE_LENGTH] = at[AT_FIT];
       }
       n++;
     } while (translation.advance());
@@ -81,22 +80,8 @@ export abstract class ChainReader extends BaseRing {
   protected gather(address: number): Uint32Array {
     const { u8 } = this.memory;
     const { gathered } = this;
-    for (let i = 0; i < gathered.length; i++) gathered[i] = unalignedWord(u8, address + (i << 2));
+    for (let i = 0; i < gathered.length; i++) gathered[i] = Desc.unalignedWord(u8, address + (i << 2));
     return gathered;
-  }
-
-  /** Whether `availableBytes` has what it was asked for, with these bytes of a chain not yet complete. */
-  protected enough(readable: number, writable: number): boolean {
-    if (
-      this.budget !== 0 &&
-      (this.availableIn + writable < this.maxIn || this.availableOut + readable < this.maxOut)
-    ) {
-      this.budget--;
-      return false;
-    }
-    this.chainReadable = readable;
-    this.chainWritable = writable;
-    return true;
   }
 
   /** Notes why a chain is bad. Nothing more may come of it: see `convict`. */

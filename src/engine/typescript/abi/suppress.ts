@@ -1,10 +1,4 @@
-import {
-  EVENT_FLAGS,
-  EVENT_FLAGS_MASK,
-  EVENT_OFF_WRAP,
-  RING_EVENT_FLAGS_DESC,
-  RING_EVENT_FLAGS_DISABLE,
-} from '../../../../assembly/abi/layout.js';
+import * as L from '../../../../assembly/abi/layout.js';
 import type { Position } from '../../engine.js';
 import { needEvent } from './event.js';
 import { slotOf, wrapOf } from './position.js';
@@ -14,14 +8,14 @@ import { slotOf, wrapOf } from './position.js';
  * word, and loads the other's as a whole (a 32-bit word), so that the two halves belong together.
  */
 
-export const eventOffWrap = (structure: number): number => (structure + EVENT_OFF_WRAP) >>> 1;
-export const eventFlags = (structure: number): number => (structure + EVENT_FLAGS) >>> 1;
+export const eventOffWrap = (structure: number): number => (structure + L.EVENT_OFF_WRAP) >>> 1;
+export const eventFlags = (structure: number): number => (structure + L.EVENT_FLAGS) >>> 1;
 /** Index of the 32-bit word that is both. */
 export const eventStructure = (structure: number): number => structure >>> 2;
 
 /** Halves of that word. */
 export const offWrapOf = (event: number): Position => event & 0xffff;
-export const flagsOf = (event: number): number => (event >>> 16) & EVENT_FLAGS_MASK;
+export const flagsOf = (event: number): number => (event >>> 16) & L.EVENT_FLAGS_MASK;
 
 /**
  * Whether a side that wrote `event` wants to know of the last `count` slots, which end before `position`
@@ -36,7 +30,7 @@ export function wantsEvent(
   size: number,
 ): boolean {
   const flags = flagsOf(event);
-  if (flags !== RING_EVENT_FLAGS_DESC || !eventIdx) return flags !== RING_EVENT_FLAGS_DISABLE;
+  if (flags !== L.RING_EVENT_FLAGS_DESC || !eventIdx) return flags !== L.RING_EVENT_FLAGS_DISABLE;
   const asked = offWrapOf(event);
   // On one scale: a slot of the other lap lies behind.
   const slot = wrapOf(asked) === wrapOf(position) ? slotOf(asked) : slotOf(asked) - size;

@@ -35,50 +35,54 @@ import {
 } from '../../../../assembly/abi/layout.js';
 import type { LinearMemory } from '../../../memory.js';
 import type { DeviceRing, DeviceRingConfig, DeviceRingState, ElementState } from '../../engine.js';
-import { DESC_SHIFT } from '../abi/desc.js';
 import { EVENT_WINDOW_MAX } from '../abi/event.js';
-import * as P from '../abi/packed-desc.js';
+import * as Desc from '../abi/packed-desc.js';
 import { positionOf, slotOf, wrapOf } from '../abi/position.js';
+import * as Record from '../abi/records.js';
 import { eventFlags, eventOffWrap, eventStructure, wantsEvent } from '../abi/suppress.js';
+import * as Words from '../abi/words.js';
 import { ChainReader } from '../chains.js';
-import * as T from '../mm/translation.js';
+import * as Translated from '../mm/translation.js';
 import { acquire, acquireWord, publish } from '../order.js';
 
-// Constants that are imported are looked up in their module each time; those of this module are compiled in.
-// So what the hot loops need has a name here.
+// An imported constant is looked up in its module each time, one of this module is compiled in. So what the
+// loops below need has a name here.
 const NEXT = DESC_F_NEXT;
 const WRITE = DESC_F_WRITE;
 const INDIRECT = DESC_F_INDIRECT;
-const LEN = P.PACKED_LEN;
-const ID_AND_FLAGS = P.ID_AND_FLAGS;
-const ID = P.PACKED_ID;
-const FLAGS = P.PACKED_FLAGS;
-const FLAGS_SHIFT = P.FLAGS_SHIFT;
-const AVAIL_USED = P.AVAIL_USED;
+const ADDR_LOW = Desc.ADDR_LOW;
+const ADDR_HIGH = Desc.ADDR_HIGH;
+const LEN = Desc.LEN;
+const ID_AND_FLAGS = Desc.ID_AND_FLAGS;
+const FLAGS_SHIFT = Desc.FLAGS_SHIFT;
+const ID = Desc.ID;
+const FLAGS = Desc.FLAGS;
+const SHIFT = Desc.SHIFT;
+const BYTES_SHIFT = Desc.BYTES_SHIFT;
+const AVAIL_USED = Desc.AVAIL_USED;
 /** Flags that decide whether a descriptor is available, and a chain of its own. */
 const DECISIVE = AVAIL_USED | NEXT | INDIRECT;
-const SHIFT = DESC_SHIFT; // of a slot, for words
-const DESC_LOG2 = DESC_SHIFT + 2; // ... for bytes
 const TABLE_REST = DESC_BYTES - 1; // what a table's length has none of
-
-const WINDOW_HIGH = T.WINDOW_HIGH;
-const WINDOW_LOW = T.WINDOW_LOW;
-const WINDOW_LENGTH = T.WINDOW_LENGTH;
-const WINDOW_LOCAL = T.WINDOW_LOCAL;
-const AT_LOW = T.AT_LOW;
-const AT_HIGH = T.AT_HIGH;
-const AT_LENGTH = T.AT_LENGTH;
-const AT_LOCAL = T.AT_LOCAL;
-const AT_FIT = T.AT_FIT;
-
-/**
- * What a word index is masked with: no 32-bit word of a memory has a larger one. So it changes nothing, but
- * the compiler sees that nothing added to such an index overflows.
- */
-const WORD = 0x3fffffff;
-const HALF_WORD = 0x7fffffff;
-/** The same for a buffer id. */
-const BUFFER = 0x7fff;
+const ELEMENT_ID = Record.ELEMENT_ID;
+const ELEMENT_FIRST = Record.ELEMENT_FIRST;
+const ELEMENT_COUNTS = Record.ELEMENT_COUNTS;
+const ELEMENT_WRITTEN = Record.ELEMENT_WRITTEN;
+const ELEMENT_SHIFT = Record.ELEMENT_SHIFT;
+const PIECE_ADDRESS = Record.PIECE_ADDRESS;
+const PIECE_LENGTH = Record.PIECE_LENGTH;
+const PIECE_SHIFT = Record.PIECE_SHIFT;
+const WINDOW_HIGH = Translated.WINDOW_HIGH;
+const WINDOW_LOW = Translated.WINDOW_LOW;
+const WINDOW_LENGTH = Translated.WINDOW_LENGTH;
+const WINDOW_LOCAL = Translated.WINDOW_LOCAL;
+const AT_LOW = Translated.AT_LOW;
+const AT_HIGH = Translated.AT_HIGH;
+const AT_LENGTH = Translated.AT_LENGTH;
+const AT_LOCAL = Translated.AT_LOCAL;
+const AT_FIT = Translated.AT_FIT;
+const WORD = Words.WORD;
+const HALF_WORD = Words.HALF_WORD;
+const HEAD = Words.HEAD;
 
 // What the device keeps per id, words id * 4 + … of `heads`. On the JavaScript heap, so a driver can make the
 // device believe nothing about what is in flight.
@@ -102,7 +106,7 @@ const SLOTS_SHIFT = 16;
 /** In POPPED: nothing that could be an id. */
 const NOBODY = 0xffff;
 
-// `walk` without pieces, and what it returns if it was stopped by a limit of `availableBytes`.
+// `walk` without pieces, and what it returns if the budget of `availableBytes` did not last.
 const NO_PIECES = -1;
 const STOPPED = 0;
 
@@ -209,7 +213,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     const capacity = Math.min(pieceCapacity, PIECES_MAX) | 0;
     let slot = this.availSlot | 0;
     let wrap = this.availWrap;
-    let available = P.availableUnder(wrap);
+    let available = Desc.availableUnder(wrap);
     let place = this.pops | 0;
     let busy = this.busy | 0;
     let first = 0;
@@ -240,23 +244,23 @@ export class PackedDevice extends ChainReader implements DeviceRing {
           if ((flags & DECISIVE) !== available) break;
           const id = u16[((d << 1) + ID) & HALF_WORD];
           if (id >= size) break;
-          const h = (id & BUFFER) << HEAD_SHIFT;
+          const h = (id & HEAD) << HEAD_SHIFT;
           const length = u32[d + LEN];
-          const offset = (u32[d] - windowLow) >>> 0;
+          const offset = (u32[d + ADDR_LOW] - windowLow) >>> 0;
           // A length of 0 becomes the largest number and fails, as it should: it is placed otherwise.
           if (
             heads[h + STATE] !== 0 ||
-            u32[d + 1] !== windowHigh ||
+            u32[d + ADDR_HIGH] !== windowHigh ||
             offset >= windowLength ||
             (length - 1) >>> 0 >= (windowLength - offset) >>> 0
           )
             break;
-          const p = (piece + ((ahead + taken) << 1)) & WORD;
-          u32[p] = windowLocal + offset;
-          u32[p + 1] = length;
-          const e = (element + (taken << 2)) & WORD;
-          u32[e] = id;
-          u32[e + 1] = ahead + taken;
+          const p = (piece + ((ahead + taken) << PIECE_SHIFT)) & WORD;
+          u32[p + PIECE_ADDRESS] = windowLocal + offset;
+          u32[p + PIECE_LENGTH] = length;
+          const e = (element + (taken << ELEMENT_SHIFT)) & WORD;
+          u32[e + ELEMENT_ID] = id;
+          u32[e + ELEMENT_FIRST] = ahead + taken;
           let counts = 0x10000; // no piece out, one in
           let writable = length;
           if ((flags & WRITE) === 0) {
@@ -264,8 +268,8 @@ export class PackedDevice extends ChainReader implements DeviceRing {
             writable = 0;
             bytesOut += length;
           }
-          u32[e + 2] = counts;
-          u32[e + 3] = 0;
+          u32[e + ELEMENT_COUNTS] = counts;
+          u32[e + ELEMENT_WRITTEN] = 0;
           heads[h + STATE] = (1 << SLOTS_SHIFT) | (placeAhead + taken);
           heads[h + WRITABLE] = writable;
           heads[((placeAhead + taken) << HEAD_SHIFT) + POPPED] = id;
@@ -300,7 +304,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
         continue;
       }
       const room = capacity - first;
-      const placed = this.walk(slot, available, flags, piece + (first << 1), room);
+      const placed = this.walk(slot, available, flags, piece + (first << PIECE_SHIFT), room);
       if (placed < 0 || !this.admits(slot, busy, this.inFlight + taken)) {
         result = RESULT_BROKEN;
         break;
@@ -309,11 +313,11 @@ export class PackedDevice extends ChainReader implements DeviceRing {
         result = RESULT_NO_ROOM;
         break;
       }
-      const e = element + (taken << 2);
-      u32[e] = this.chainId;
-      u32[e + 1] = first;
-      u32[e + 2] = this.chainOut | (this.chainIn << 16);
-      u32[e + 3] = 0;
+      const e = element + (taken << ELEMENT_SHIFT);
+      u32[e + ELEMENT_ID] = this.chainId;
+      u32[e + ELEMENT_FIRST] = first;
+      u32[e + ELEMENT_COUNTS] = this.chainOut | (this.chainIn << 16);
+      u32[e + ELEMENT_WRITTEN] = 0;
       bytesOut += this.chainReadable;
       const h = this.chainId << HEAD_SHIFT;
       heads[h + STATE] = (this.chainSlots << SLOTS_SHIFT) | place;
@@ -351,8 +355,8 @@ export class PackedDevice extends ChainReader implements DeviceRing {
   /**
    * Follows the chain at `slot`, whose first flags say that it is available, and writes its pieces, as far as
    * `room` goes, from word `piece` on. Returns how many pieces it has and leaves the sums in `chain…`; or
-   * RESULT_BROKEN with the reason noted. With NO_PIECES it writes none and goes on until the limits of
-   * `availableBytes` (STOPPED).
+   * RESULT_BROKEN with the reason noted. With NO_PIECES it writes none, and stops when the budget of
+   * `availableBytes` is spent (STOPPED).
    *
    * Every word of a descriptor is loaded once. The loop ends: each turn either takes one of the descriptors
    * that the queue size allows, or enters a table, once.
@@ -385,7 +389,11 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     let out = 0;
     let writing = 0; // flag WRITE of the descriptor before
     for (;;) {
-      if (measuring && this.enough(bytes - writable, writable)) return STOPPED;
+      if (measuring && this.budget-- === 0) {
+        this.chainReadable = bytes - writable;
+        this.chainWritable = writable;
+        return STOPPED;
+      }
       let words = u32;
       let d = (ring + (here << SHIFT)) & WORD;
       if (entries !== 0) {
@@ -396,8 +404,8 @@ export class PackedDevice extends ChainReader implements DeviceRing {
         }
         flags = words[d + ID_AND_FLAGS] >>> FLAGS_SHIFT;
       }
-      const low = words[d];
-      const high = words[d + 1];
+      const low = words[d + ADDR_LOW];
+      const high = words[d + ADDR_HIGH];
       const length = words[d + LEN];
 
       const offset = (low - windowLow) >>> 0;
@@ -428,7 +436,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
         }
         aligned = (table & 3) === 0;
         if (aligned) table >>>= 2;
-        entries = length >>> DESC_LOG2;
+        entries = length >>> BYTES_SHIFT;
         continue;
       }
 
@@ -445,9 +453,9 @@ export class PackedDevice extends ChainReader implements DeviceRing {
 
       if (inWindow) {
         if (pieces < most) {
-          const p = (first + (pieces << 1)) & WORD;
-          u32[p] = windowLocal + offset;
-          u32[p + 1] = length;
+          const p = (first + (pieces << PIECE_SHIFT)) & WORD;
+          u32[p + PIECE_ADDRESS] = windowLocal + offset;
+          u32[p + PIECE_LENGTH] = length;
         }
         pieces++;
       } else {
@@ -539,25 +547,22 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     const { u16 } = this.memory;
     const { size, ring } = this;
     let slot = this.availSlot;
-    let available = P.availableUnder(this.availWrap);
+    let available = Desc.availableUnder(this.availWrap);
     let { busy } = this;
-    this.maxIn = maxIn;
-    this.maxOut = maxOut;
     this.budget = AVAILABLE_BUDGET;
-    let stopped = maxIn <= 0 && maxOut <= 0;
     // Ends: no more than `size` slots can be busy.
-    for (let i = 0; !stopped; i++) {
+    for (let i = 0; this.availableIn < maxIn || this.availableOut < maxOut; i++) {
       const flags = acquire(this.shared, u16, ((ring + (slot << SHIFT)) << 1) + FLAGS);
-      if ((flags & AVAIL_USED) !== available) return 0;
+      if ((flags & AVAIL_USED) !== available) break;
       const found = this.walk(slot, available, flags, NO_PIECES, 0);
-      stopped = found === STOPPED;
-      if (found < 0 || (!stopped && !this.admits(slot, busy, this.inFlight))) {
+      if (found < 0 || (found !== STOPPED && !this.admits(slot, busy, this.inFlight))) {
         // A bad chain will never be popped: what it promised does not count.
         if (i === 0) return this.convict();
-        return 0;
+        break;
       }
       this.availableIn += this.chainWritable;
       this.availableOut += this.chainReadable;
+      if (found === STOPPED) break;
       busy += this.chainSlots;
       slot += this.chainSlots;
       if (slot >= size) {
@@ -648,18 +653,18 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     const start = this.usedSlot;
     let slot = start | 0;
     let wrap = this.usedWrap;
-    let usedBits = P.usedUnder(wrap);
+    let usedBits = Desc.usedUnder(wrap);
     let burstFlags = 0; // flags of the first descriptor of the burst
     let bytesIn = 0;
     let slots = 0;
     let i = 0;
     // Ends after `size` turns at the latest: an id that was pushed is not in flight any more.
     for (; i < n; i++) {
-      const e = (element + (i << 2)) & WORD;
-      const id = u32[e];
-      const written = u32[e + 3];
+      const e = (element + (i << ELEMENT_SHIFT)) & WORD;
+      const id = u32[e + ELEMENT_ID];
+      const written = u32[e + ELEMENT_WRITTEN];
       if (id >= size) break;
-      const h = (id & BUFFER) << HEAD_SHIFT;
+      const h = (id & HEAD) << HEAD_SHIFT;
       const state = heads[h + STATE];
       if (state === 0 || (state & HELD) !== 0 || written > heads[h + WRITABLE]) break;
       heads[h + STATE] = 0;
@@ -720,7 +725,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     const { u16, u32 } = this.memory;
     const start = this.usedSlot;
     let slot = start;
-    let usedBits = P.usedUnder(this.usedWrap);
+    let usedBits = Desc.usedUnder(this.usedWrap);
     let burstFlags = 0;
     let bytesIn = 0;
     let slots = 0;
@@ -760,7 +765,10 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     const { u32 } = this.memory;
     const element = elements >>> 2;
     let i = 0;
-    while (i < n && this.fill(u32[element + (i << 2)], u32[element + (i << 2) + 3], 0) === 0) i++;
+    for (; i < n; i++) {
+      const e = element + (i << ELEMENT_SHIFT);
+      if (this.fill(u32[e + ELEMENT_ID], u32[e + ELEMENT_WRITTEN], 0) !== 0) break;
+    }
     this.complete();
     return i;
   }
@@ -778,7 +786,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     const { heads, size, ring } = this;
     const start = this.usedSlot;
     let slot = start;
-    let usedBits = P.usedUnder(this.usedWrap);
+    let usedBits = Desc.usedUnder(this.usedWrap);
     let burstFlags = 0;
     let bytesIn = 0;
     let slots = 0;
@@ -879,7 +887,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
       this.tell(this.eventIdx ? RING_EVENT_FLAGS_DESC : RING_EVENT_FLAGS_ENABLE);
     // Looked at after the stores: what this look does not see yet causes a notification.
     const flags = acquire(this.shared, u16, ((this.ring + (this.availSlot << SHIFT)) << 1) + FLAGS);
-    return (flags & AVAIL_USED) === P.availableUnder(this.availWrap) ? 0 : 1;
+    return (flags & AVAIL_USED) === Desc.availableUnder(this.availWrap) ? 0 : 1;
   }
 
   disableNotifications(): void {

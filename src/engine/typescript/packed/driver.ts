@@ -13,7 +13,6 @@ import {
   DESC_F_INDIRECT,
   DESC_F_NEXT,
   DESC_F_WRITE,
-  DESC_FLAGS,
   EVENT_BYTES,
   FAULT_NONE,
   FAULT_USED_ID,
@@ -27,38 +26,42 @@ import {
 } from '../../../../assembly/abi/layout.js';
 import type { LinearMemory } from '../../../memory.js';
 import type { BufferState, DriverRing, DriverRingConfig, DriverRingState, Position } from '../../engine.js';
-import { DESC_SHIFT } from '../abi/desc.js';
 import { EVENT_WINDOW_MAX } from '../abi/event.js';
-import * as P from '../abi/packed-desc.js';
+import * as Desc from '../abi/packed-desc.js';
 import { behind, positionOf, slotOf, wrapOf } from '../abi/position.js';
+import * as Record from '../abi/records.js';
 import { eventFlags, eventOffWrap, eventStructure, wantsEvent } from '../abi/suppress.js';
+import * as Words from '../abi/words.js';
 import { Granules } from '../mm/granules.js';
 import { acquire, acquireWord, publish } from '../order.js';
 import { BaseRing } from '../ring.js';
 
-// Constants that are imported are looked up in their module each time; those of this module are compiled in.
+// An imported constant is looked up in its module each time, one of this module is compiled in. So what the
+// loops below need has a name here.
 const NEXT = DESC_F_NEXT;
 const WRITE = DESC_F_WRITE;
 const INDIRECT = DESC_F_INDIRECT;
-const LEN = P.PACKED_LEN;
-const ID_AND_FLAGS = P.ID_AND_FLAGS;
-const ID = P.PACKED_ID;
-const FLAGS = P.PACKED_FLAGS;
-const FLAGS_SHIFT = P.FLAGS_SHIFT;
-const AVAIL_USED = P.AVAIL_USED;
-const SHIFT = DESC_SHIFT; // of a slot, for words
-const DESC_LOG2 = DESC_SHIFT + 2; // ... for bytes
-const SEGMENT_FLAGS = DESC_FLAGS >>> 2; // a segment record: flags, and the count in the upper half
-const WINDOW_MAX = EVENT_WINDOW_MAX;
-
-/**
- * What a word index is masked with: no 32-bit word of a memory has a larger one. So it changes nothing, but
- * the compiler sees that nothing added to such an index overflows.
- */
-const WORD = 0x3fffffff;
-const HALF_WORD = 0x7fffffff;
-/** The same for a buffer id. */
-const BUFFER = 0x7fff;
+const ADDR_LOW = Desc.ADDR_LOW;
+const ADDR_HIGH = Desc.ADDR_HIGH;
+const LEN = Desc.LEN;
+const ID_AND_FLAGS = Desc.ID_AND_FLAGS;
+const FLAGS_SHIFT = Desc.FLAGS_SHIFT;
+const ID = Desc.ID;
+const FLAGS = Desc.FLAGS;
+const SHIFT = Desc.SHIFT;
+const AVAIL_USED = Desc.AVAIL_USED;
+const SEGMENT_LOW = Record.SEGMENT_LOW;
+const SEGMENT_HIGH = Record.SEGMENT_HIGH;
+const SEGMENT_LENGTH = Record.SEGMENT_LENGTH;
+const SEGMENT_FLAGS = Record.SEGMENT_FLAGS;
+const SEGMENT_SHIFT = Record.SEGMENT_SHIFT;
+const SEGMENT_COUNT_SHIFT = Record.SEGMENT_COUNT_SHIFT;
+const COMPLETION_TOKEN = Record.COMPLETION_TOKEN;
+const COMPLETION_LENGTH = Record.COMPLETION_LENGTH;
+const COMPLETION_SHIFT = Record.COMPLETION_SHIFT;
+const WORD = Words.WORD;
+const HALF_WORD = Words.HALF_WORD;
+const HEAD = Words.HEAD;
 
 // What the driver keeps per buffer id, words id * 4 + … of `buffers`. On the JavaScript heap, so a device can
 // make the driver believe nothing about a buffer. TOKEN and WRITABLE have a meaning only while it is in flight.
@@ -196,7 +199,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
     const token = tokens >>> 2;
     const burst = this.availSlot;
     let { numFree } = this;
-    let free = this.free & BUFFER;
+    let free = this.free & HEAD;
     let slot = burst | 0;
     let wrap = this.availWrap;
     let segment = segments >>> 2;
@@ -210,14 +213,14 @@ export class PackedDriver extends BaseRing implements DriverRing {
       const from = i;
       const ahead = slot - i;
       const end = Math.min(n, i + numFree, size - ahead) | 0;
-      const available = P.availableUnder(wrap);
+      const available = Desc.availableUnder(wrap);
       for (; i < end; i++) {
-        const s = (segment + ((i - from) << SHIFT)) & WORD;
+        const s = (segment + ((i - from) << SEGMENT_SHIFT)) & WORD;
         const flagsCount = u32[s + SEGMENT_FLAGS]; // this side's own record
-        if (flagsCount >>> 16 !== 1) break;
+        if (flagsCount >>> SEGMENT_COUNT_SHIFT !== 1) break;
         const d = (ring + ((ahead + i) << SHIFT)) & WORD;
         const b = free << BUFFER_SHIFT;
-        const length = u32[s + LEN];
+        const length = u32[s + SEGMENT_LENGTH];
         let writable = length;
         if ((flagsCount & WRITE) === 0) {
           writable = 0;
@@ -225,8 +228,8 @@ export class PackedDriver extends BaseRing implements DriverRing {
         }
         buffers[b + WRITABLE] = writable;
         buffers[b + TOKEN] = u32[(token + i) & WORD];
-        u32[d] = u32[s];
-        u32[d + 1] = u32[s + 1];
+        u32[d + ADDR_LOW] = u32[s + SEGMENT_LOW];
+        u32[d + ADDR_HIGH] = u32[s + SEGMENT_HIGH];
         u32[d + LEN] = length;
         const flags = (flagsCount & WRITE) | available;
         if (i !== 0) {
@@ -235,10 +238,10 @@ export class PackedDriver extends BaseRing implements DriverRing {
           u16[((d << 1) + ID) & HALF_WORD] = free;
           burstFlags = flags;
         }
-        free = buffers[b + LINK] & BUFFER;
+        free = buffers[b + LINK] & HEAD;
         buffers[b + LINK] = (1 << COUNT_SHIFT) | (ahead + i);
       }
-      segment += (i - from) << SHIFT;
+      segment += (i - from) << SEGMENT_SHIFT;
       numFree -= i - from;
       slot = ahead + i;
       if (slot === size) {
@@ -248,7 +251,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
       }
       if (i === n) break;
 
-      const count = u32[segment + SEGMENT_FLAGS] >>> 16;
+      const count = u32[segment + SEGMENT_FLAGS] >>> SEGMENT_COUNT_SHIFT;
       // A count of 0 describes no buffer: refused like one that can never fit.
       if (count === 0 || count > size) {
         if (i === 0) return RESULT_TOO_LONG;
@@ -263,7 +266,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
       let slots = 1;
       let flags = 0;
       if (this.indirect && this.chainIndirect(segment, count, free, slot)) {
-        flags = INDIRECT | P.availableUnder(wrap);
+        flags = INDIRECT | Desc.availableUnder(wrap);
       } else if (count <= numFree) {
         flags = this.chainDirect(segment, count, free, slot, wrap);
         slots = count;
@@ -281,12 +284,12 @@ export class PackedDriver extends BaseRing implements DriverRing {
         slot -= size;
         wrap ^= 1;
       }
-      segment += count << SHIFT;
+      segment += count << SEGMENT_SHIFT;
       i++;
     }
     if (full) this.counts[COUNT_FULL]++;
     if (i === 0) return 0;
-    this.unkicked = Math.min(this.unkicked + this.numFree - numFree, WINDOW_MAX);
+    this.unkicked = Math.min(this.unkicked + this.numFree - numFree, EVENT_WINDOW_MAX);
     this.free = free;
     this.numFree = numFree;
     this.inFlight += i;
@@ -309,19 +312,19 @@ export class PackedDriver extends BaseRing implements DriverRing {
     const { ring, size } = this;
     const last = count - 1;
     let at = slot | 0; // changes nothing, but keeps the number untagged in a register
-    let available = P.availableUnder(wrap);
+    let available = Desc.availableUnder(wrap);
     let first = 0;
     let bytes = 0; // at most 32768 lengths below 2^32: the sums are exact
     let writable = 0;
     for (let i = 0; i < count; i++) {
-      const s = (segment + (i << SHIFT)) & WORD;
+      const s = (segment + (i << SEGMENT_SHIFT)) & WORD;
       const d = (ring + (at << SHIFT)) & WORD;
-      const length = u32[s + LEN];
+      const length = u32[s + SEGMENT_LENGTH];
       let flags = u32[s + SEGMENT_FLAGS] & WRITE;
       bytes += length;
       if (flags !== 0) writable += length;
-      u32[d] = u32[s];
-      u32[d + 1] = u32[s + 1];
+      u32[d + ADDR_LOW] = u32[s + SEGMENT_LOW];
+      u32[d + ADDR_HIGH] = u32[s + SEGMENT_HIGH];
       u32[d + LEN] = length;
       flags |= available;
       if (i !== last) flags |= NEXT;
@@ -358,21 +361,21 @@ export class PackedDriver extends BaseRing implements DriverRing {
     let bytes = 0;
     let writable = 0;
     for (let i = 0; i < count; i++) {
-      const s = (segment + (i << SHIFT)) & WORD;
+      const s = (segment + (i << SEGMENT_SHIFT)) & WORD;
       const d = (table + (i << SHIFT)) & WORD;
-      const length = u32[s + LEN];
+      const length = u32[s + SEGMENT_LENGTH];
       const flags = u32[s + SEGMENT_FLAGS] & WRITE;
       bytes += length;
       if (flags !== 0) writable += length;
-      u32[d] = u32[s];
-      u32[d + 1] = u32[s + 1];
+      u32[d + ADDR_LOW] = u32[s + SEGMENT_LOW];
+      u32[d + ADDR_HIGH] = u32[s + SEGMENT_HIGH];
       u32[d + LEN] = length;
       u32[d + ID_AND_FLAGS] = flags << FLAGS_SHIFT;
     }
     const d = (this.ring + (slot << SHIFT)) & WORD;
-    u32[d] = table << 2;
-    u32[d + 1] = 0;
-    u32[d + LEN] = count << DESC_LOG2;
+    u32[d + ADDR_LOW] = table << 2;
+    u32[d + ADDR_HIGH] = 0;
+    u32[d + LEN] = count << Desc.BYTES_SHIFT;
     u16[((d << 1) + ID) & HALF_WORD] = id;
     const b = id << BUFFER_SHIFT;
     this.buffers[b + LINK] = (TABLE << COUNT_SHIFT) | slot;
@@ -412,7 +415,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
     let { free, numFree } = this;
     let slot = this.usedSlot | 0;
     let wrap = this.usedWrap;
-    let usedBits = P.usedUnder(wrap);
+    let usedBits = Desc.usedUnder(wrap);
     let bytesIn = 0;
     let told = 0; // completions that the event structure knows of
     let taken = 0;
@@ -425,7 +428,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
         if ((flags & AVAIL_USED) !== usedBits) break;
         const id = u16[((d << 1) + ID) & HALF_WORD];
         if (id >= size) break;
-        const b = (id & BUFFER) << BUFFER_SHIFT;
+        const b = (id & HEAD) << BUFFER_SHIFT;
         const count = buffers[b + LINK] >>> COUNT_SHIFT;
         if (count === 0 || count === TABLE) break;
         let length = 0;
@@ -433,9 +436,9 @@ export class PackedDriver extends BaseRing implements DriverRing {
           length = u32[d + LEN];
           if (length > buffers[b + WRITABLE]) break;
         }
-        const c = (completion + (taken << 1)) & WORD;
-        u32[c] = buffers[b + TOKEN];
-        u32[c + 1] = length;
+        const c = (completion + (taken << COMPLETION_SHIFT)) & WORD;
+        u32[c + COMPLETION_TOKEN] = buffers[b + TOKEN];
+        u32[c + COMPLETION_LENGTH] = length;
         bytesIn += length;
         buffers[b + LINK] = free;
         free = id;
@@ -477,9 +480,9 @@ export class PackedDriver extends BaseRing implements DriverRing {
         length = writable;
         this.counts[COUNT_CLAMPED]++;
       }
-      const c = completion + (taken << 1);
-      u32[c] = buffers[b + TOKEN];
-      u32[c + 1] = length;
+      const c = completion + (taken << COMPLETION_SHIFT);
+      u32[c + COMPLETION_TOKEN] = buffers[b + TOKEN];
+      u32[c + COMPLETION_LENGTH] = length;
       bytesIn += length;
       const count = this.giveBack(id);
       buffers[b + LINK] = free;
@@ -527,7 +530,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
       if (batchLeft === 0) {
         const d = (ring + (slot << SHIFT)) & WORD;
         const flags = acquire(shared, u16, (d << 1) + FLAGS);
-        if ((flags & AVAIL_USED) !== P.usedUnder(wrap)) {
+        if ((flags & AVAIL_USED) !== Desc.usedUnder(wrap)) {
           if (this.events !== RING_EVENT_FLAGS_DESC || told === taken) break;
           publish(shared, u16, this.ownOffWrap, positionOf(slot, wrap));
           told = taken;
@@ -556,9 +559,9 @@ export class PackedDriver extends BaseRing implements DriverRing {
       batchLeft--;
       const b = oldest << BUFFER_SHIFT;
       const length = batchLeft === 0 ? batchLength : buffers[b + WRITABLE];
-      const c = completion + (taken << 1);
-      u32[c] = buffers[b + TOKEN];
-      u32[c + 1] = length;
+      const c = completion + (taken << COMPLETION_SHIFT);
+      u32[c + COMPLETION_TOKEN] = buffers[b + TOKEN];
+      u32[c + COMPLETION_LENGTH] = length;
       bytesIn += length;
       const count = this.giveBack(oldest);
       oldest = this.successor(oldest);
@@ -601,8 +604,8 @@ export class PackedDriver extends BaseRing implements DriverRing {
     for (let id = this.detached; id < size; id++) {
       const b = id << BUFFER_SHIFT;
       if (buffers[b + LINK] >>> COUNT_SHIFT === 0) continue;
-      u32[completion >>> 2] = buffers[b + TOKEN];
-      u32[(completion >>> 2) + 1] = 0;
+      u32[(completion >>> 2) + COMPLETION_TOKEN] = buffers[b + TOKEN];
+      u32[(completion >>> 2) + COMPLETION_LENGTH] = 0;
       this.numFree += this.giveBack(id);
       this.inFlight--;
       this.batchLeft = 0;
@@ -630,7 +633,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
     const slot = slotOf(opaque);
     if (slot >= this.size) return 0;
     const flags = acquire(this.shared, this.memory.u16, ((this.ring + (slot << SHIFT)) << 1) + FLAGS);
-    return (flags & AVAIL_USED) === P.usedUnder(wrapOf(opaque)) ? 1 : 0;
+    return (flags & AVAIL_USED) === Desc.usedUnder(wrapOf(opaque)) ? 1 : 0;
   }
 
   // ---- Callbacks (2.8.10) ----
