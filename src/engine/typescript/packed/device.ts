@@ -427,7 +427,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
           (flags & NEXT) !== 0 ||
           (length & TABLE_REST) !== 0
         ) {
-          if (!this.tableSound(slot, flags, count)) return RESULT_BROKEN;
+          if (!this.tableSound(here, flags, count)) return RESULT_BROKEN;
           table = at[AT_LOCAL];
           // The window moved to the table. The buffers are where they were, so the copies of it stay.
           moved = true;
@@ -507,8 +507,8 @@ export class PackedDevice extends ChainReader implements DeviceRing {
   }
 
   /**
-   * Checks a descriptor that refers to the table in the question of `translation`, with `count` others before
-   * it in its chain, and looks that up. False if it is bad, with the reason noted.
+   * Checks the descriptor at `slot`, which refers to the table in the question of `translation`, with `count`
+   * others before it in its chain, and looks that up. False if it is bad, with the reason noted.
    */
   private tableSound(slot: number, flags: number, count: number): boolean {
     const { translation } = this;
@@ -769,7 +769,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
       const e = element + (i << ELEMENT_SHIFT);
       if (this.fill(u32[e + ELEMENT_ID], u32[e + ELEMENT_WRITTEN], 0) !== 0) break;
     }
-    this.complete();
+    if (i !== 0) this.complete();
     return i;
   }
 
@@ -896,6 +896,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
   }
 
   private tell(events: number): void {
+    if (events === this.events) return;
     this.events = events;
     publish(this.shared, this.memory.u16, this.ownFlags, events);
   }

@@ -30,7 +30,7 @@ import { EVENT_WINDOW_MAX } from '../abi/event.js';
 import * as Desc from '../abi/packed-desc.js';
 import { behind, positionOf, slotOf, wrapOf } from '../abi/position.js';
 import * as Record from '../abi/records.js';
-import { eventFlags, eventOffWrap, eventStructure, wantsEvent } from '../abi/suppress.js';
+import { eventFlags, eventOffWrap, eventStructure, flagsOf, wantsEvent } from '../abi/suppress.js';
 import * as Words from '../abi/words.js';
 import { Granules } from '../mm/granules.js';
 import { acquire, acquireWord, publish } from '../order.js';
@@ -396,7 +396,8 @@ export class PackedDriver extends BaseRing implements DriverRing {
     // The new flags were published before, and this word is acquired after: either the device's last look at
     // its next descriptor saw the new buffers, or this look sees what the device asked for.
     const event = acquireWord(this.shared, this.memory.u32, this.deviceEvent);
-    if (unkicked === 0) return 0;
+    // As in a split ring: no position was passed, so whether it is the one asked for is no question.
+    if (unkicked === 0 && this.eventIdx && flagsOf(event) === RING_EVENT_FLAGS_DESC) return 0;
     const wanted = wantsEvent(event, this.eventIdx, this.position, unkicked, this.size);
     this.counts[wanted ? COUNT_NOTIFIED : COUNT_SUPPRESSED]++;
     return wanted ? 1 : 0;
@@ -669,6 +670,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
   }
 
   private tell(events: number): void {
+    if (events === this.events) return;
     this.events = events;
     publish(this.shared, this.memory.u16, this.ownFlags, events);
   }
