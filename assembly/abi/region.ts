@@ -11,6 +11,7 @@ export class Region {
   reserved: u32;
 
   /** The piece of a segment that this region holds. */
+  @inline
   piece(guest: u64, length: u32, pieces: usize, at: u32): void {
     pieceSet(pieces, at, <u32>(<u64>this.local + guest - this.guest), length);
   }
@@ -38,12 +39,14 @@ export class RegionTable {
     this.hit = 0;
   }
 
+  @inline
   at(index: u32): Region {
     assert(index < this.count);
     return changetype<Region>(this.regions + <usize>index * REGION_BYTES);
   }
 
   /** Region of the last hit. There is room for one record even if there are no regions; it is empty then. */
+  @inline
   recent(): Region {
     return changetype<Region>(this.regions + <usize>this.hit * REGION_BYTES);
   }
@@ -111,6 +114,8 @@ export class RegionTable {
  * True if [guest, guest + length) lies in the region of `regionLength` bytes at `regionGuest`. Below it the
  * difference wraps to above any length, because no region reaches past 2^64.
  */
+// @ts-ignore: decorator
+@inline
 export function holds(regionGuest: u64, regionLength: u64, guest: u64, length: u32): bool {
   const offset = guest - regionGuest;
   return offset < regionLength && <u64>length <= regionLength - offset;

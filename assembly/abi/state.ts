@@ -38,6 +38,7 @@ export class Buffer {
   place: u16;
 
   /** All fields in two stores. */
+  @inline
   set(token: u32, writable: u32, table: u32, segments: u32, place: u32): void {
     const self = changetype<usize>(this);
     store<u64>(self, <u64>token | ((<u64>writable) << 32), BUFFER_TOKEN);
@@ -45,33 +46,44 @@ export class Buffer {
   }
 
   /** token and writable in one load. */
+  @inline
   get tokenWritable(): u64 {
     return load<u64>(changetype<usize>(this), BUFFER_TOKEN);
   }
 
   /** table, segments and place in one load. */
+  @inline
   get chain(): u64 {
     return load<u64>(changetype<usize>(this), BUFFER_TABLE);
   }
 
   /** Descriptors (split) or ring slots (packed) that it takes. */
+  @inline
   get slots(): u32 {
     return this.table != 0 ? 1 : this.segments;
   }
 }
 
+// @ts-ignore: decorator
+@inline
 export function chainTable(chain: u64): u32 {
   return <u32>chain;
 }
 
+// @ts-ignore: decorator
+@inline
 export function chainSegments(chain: u64): u32 {
   return <u32>(chain >> 32) & 0xffff;
 }
 
+// @ts-ignore: decorator
+@inline
 export function chainPlace(chain: u64): u32 {
   return <u32>(chain >> 48);
 }
 
+// @ts-ignore: decorator
+@inline
 export function bufferAt(buffers: usize, index: u32): Buffer {
   return changetype<Buffer>(buffers + <usize>index * BUFFER_BYTES);
 }
@@ -91,41 +103,50 @@ export class Head {
   reserved: u8;
 
   /** In flight from now on. */
+  @inline
   set(writable: u32, slots: u32): void {
     this.writable = writable;
     this.slots = <u16>slots;
     this.flags = <u8>HEAD_F_IN_FLIGHT;
   }
 
+  @inline
   get inFlight(): bool {
     return this.flags != 0;
   }
 
   /** In flight and not done: it may be pushed, detached or put back. */
+  @inline
   get open(): bool {
     return this.flags == HEAD_F_IN_FLIGHT;
   }
 
+  @inline
   get done(): bool {
     return (this.flags & HEAD_F_DONE) != 0;
   }
 
   /** Pushed, and held until those before it are pushed (in-order use). */
+  @inline
   finish(written: u32): void {
     this.written = written;
     this.flags = <u8>(HEAD_F_IN_FLIGHT | HEAD_F_DONE);
   }
 
+  @inline
   leave(): void {
     this.flags = 0;
   }
 
   /** Undoes `leave` of an element that was open. */
+  @inline
   enter(): void {
     this.flags = <u8>HEAD_F_IN_FLIGHT;
   }
 }
 
+// @ts-ignore: decorator
+@inline
 export function headAt(heads: usize, index: u32): Head {
   return changetype<Head>(heads + <usize>index * HEAD_BYTES);
 }
@@ -140,30 +161,39 @@ export class Fill {
   /** Keeps the records aligned. */
   reserved: u16;
 
+  @inline
   set(id: u32, written: u32, slots: u32): void {
     this.id = id;
     this.written = written;
     this.slots = <u16>slots;
   }
 
+  @inline
   get filled(): bool {
     return this.slots != 0;
   }
 
+  @inline
   clear(): void {
     this.slots = 0;
   }
 }
 
+// @ts-ignore: decorator
+@inline
 export function fillAt(fills: usize, index: u32): Fill {
   return changetype<Fill>(fills + <usize>index * FILL_BYTES);
 }
 
 /** Arrays of 16-bit numbers: links of free lists, rings of ids. */
+// @ts-ignore: decorator
+@inline
 export function wordAt(words: usize, index: u32): u32 {
   return load<u16>(words + ((<usize>index) << 1));
 }
 
+// @ts-ignore: decorator
+@inline
 export function wordAtSet(words: usize, index: u32, value: u32): void {
   store<u16>(words + ((<usize>index) << 1), <u16>value);
 }

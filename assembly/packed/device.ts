@@ -120,6 +120,8 @@ export class PackedDevice extends Queue {
   walkSlots: u32;
   walkId: u32;
   walkIndirect: bool;
+  /** The slot looked at is not available. */
+  walkEmpty: bool;
   walkFault: u32;
   walkA: u64;
   walkB: u64;
@@ -178,11 +180,13 @@ export class PackedDevice extends Queue {
     return changetype<RegionTable>(changetype<usize>(this) + offsetof<PackedDevice>('regions'));
   }
 
+  @inline
   private head(id: u32): Head {
     assert(id < this.size);
     return headAt(this.heads, id);
   }
 
+  @inline
   private popped(index: u32): u32 {
     assert(index < this.size);
     return wordAt(this.order, index);
@@ -303,99 +307,118 @@ export class PackedDevice extends Queue {
     const ring = this.ring;
     const heads = this.heads;
     const order = this.order;
-    let slot = this.nextAvail;
-    let wrap = this.availWrap;
-    let slotsInFlight = this.slotsInFlight;
-    let next = this.orderNext;
-    let readable: u64 = 0;
     let at: u32 = 0;
     let taken: u32 = 0;
     let handled: u32 = 0;
-    // The region of the last hit, in locals: nothing but a walk changes it.
-    let region = this.regionTable.recent();
-    let regionGuest = region.guest;
-    let regionLength = region.length;
-    let regionLocal: u64 = region.local;
+    let result: i32 = 1;
     while (taken < max) {
-      const desc = descriptor(ring, slot);
-      const flags = descFlags(desc);
-      if (ownerBits(flags) != availBits(wrap)) {
-        // Nothing more. Ask for a notification at this slot and look once more: the driver may have made it
-        // available before it saw the event.
-        if (taken == handled || !this.askFrom(slot, wrap)) break;
-        handled = taken;
-        continue;
-      }
-      let slots: u32 = 1;
-      let id: u32 = 0;
-      let plain = false;
-      if (!(flags & (DESC_F_NEXT | DESC_F_INDIRECT)) && at < capacity) {
-        // One direct segment in the region of the last hit is the most frequent chain. Any other shape,
-        // and whatever is wrong with this one, is left to the walk.
+      // Chains of one direct segment in the region of the last hit, the most frequent ones, in a loop that keeps
+      // everything in registers. Any other, and whatever is wrong with one, is left to popOne.
+      const region = this.regionTable.recent();
+      const regionGuest = region.guest;
+      const regionLength = region.length;
+      const regionLocal = <u64>region.local - regionGuest;
+      let slot = this.nextAvail;
+      let next = this.orderNext;
+      let readable: u64 = 0;
+      let more = true;
+      const start = taken;
+      // Up to the end of the ring, where the bits of the flags change, and as far as slots may be in flight.
+      const wanted = availBits(this.availWrap);
+      const room = min(min(size - slot, size - this.slotsInFlight), capacity - at);
+      const end = min(max, taken + room);
+      for (; taken < end; taken++) {
+        const desc = descriptor(ring, slot);
+        const flags = descFlags(desc);
+        if (ownerBits(flags) != wanted) {
+          more = false;
+          break;
+        }
+        if (flags & (DESC_F_NEXT | DESC_F_INDIRECT)) break;
         const addr = descAddr(desc);
         const rest = descRest(desc);
         const len = restLen(rest);
-        id = restId(rest);
-        if (id < size && len != 0 && slotsInFlight < size && holds(regionGuest, regionLength, addr, len)) {
-          const head = headAt(heads, id);
-          if (!head.inFlight) {
-            const writing: u32 = (flags & DESC_F_WRITE) >> 1;
-            pieceSet(pieces, at, <u32>(regionLocal + addr - regionGuest), len);
-            elementSet(element(elements, taken), id, at, 1 << (writing << 4));
-            head.set(writing ? len : 0, 1);
-            readable += writing ? 0 : len;
-            at++;
-            plain = true;
-          }
-        }
+        const id = restId(rest);
+        if (id >= size || len == 0 || !holds(regionGuest, regionLength, addr, len)) break;
+        const head = headAt(heads, id);
+        if (head.inFlight) break;
+        const writing: u32 = (flags & DESC_F_WRITE) >> 1;
+        pieceSet(pieces, at, <u32>(regionLocal + addr), len);
+        elementSet(element(elements, taken), id, at, 1 << (writing << 4));
+        head.set(writing ? len : 0, 1);
+        readable += writing ? 0 : len;
+        wordAtSet(order, next, id);
+        if (++next == size) next = 0;
+        at++;
+        slot++;
       }
-      if (!plain) {
-        let sound = this.walk(slot, wrap, flags, pieces, at, capacity);
-        // The same slots made available again, while what was popped from them is in flight.
-        if (sound && slotsInFlight + this.walkSlots > size)
-          sound = this.bad(FAULT_SLOTS, slot, slotsInFlight);
-        if (!sound) {
-          if (taken == 0) return this.break(this.walkFault, this.walkA, this.walkB);
-          break;
-        }
-        const count = this.walkOut + this.walkIn;
-        if (count > capacity - at) {
-          if (taken == 0) return RESULT_NO_ROOM;
-          break;
-        }
-        id = this.walkId;
-        slots = this.walkSlots;
-        elementSet(element(elements, taken), id, at, this.walkOut | (this.walkIn << 16));
-        headAt(heads, id).set(<u32>min<u64>(this.walkWritable, 0xffff_ffff), slots);
-        readable += this.walkReadable;
-        this.indirects += <u64>this.walkIndirect;
-        at += count;
-        region = this.regionTable.recent();
-        regionGuest = region.guest;
-        regionLength = region.length;
-        regionLocal = region.local;
+      const got = taken - start;
+      this.orderNext = next;
+      this.bytesOut += readable;
+      this.inFlight += got;
+      this.slotsInFlight += got;
+      this.moveTo(slot);
+      if (taken == max) break;
+      if (!more) {
+        // Nothing more. Ask for a notification at this slot and look once more: the driver may have made it
+        // available before it saw the event.
+        if (taken == handled || !this.askFrom(this.nextAvail, this.availWrap)) break;
+        handled = taken;
+        continue;
       }
-      wordAtSet(order, next, id);
-      if (++next == size) next = 0;
-      slotsInFlight += slots;
-      slot += slots;
-      if (slot >= size) {
-        slot -= size;
-        wrap = !wrap;
+      if (taken == end && got > 0) continue;
+      result = this.popOne(element(elements, taken), taken == 0, pieces, at, capacity);
+      if (result < 0) break;
+      if (result == 0) {
+        // As above: not available, which only shows here when there was no room for the loop.
+        if (!this.walkEmpty || taken == handled || !this.askFrom(this.nextAvail, this.availWrap)) break;
+        handled = taken;
+        continue;
       }
+      at += this.walkOut + this.walkIn;
       taken++;
     }
-    if (taken > 0) {
-      this.inFlight += taken;
-      this.nextAvail = slot;
-      this.availWrap = wrap;
-      this.slotsInFlight = slotsInFlight;
-      this.orderNext = next;
-      this.added += taken;
-      this.bytesOut += readable;
-      if (handled != taken) this.askFrom(slot, wrap);
+    this.added += taken;
+    if (taken > handled) this.askFrom(this.nextAvail, this.availWrap);
+    return taken > 0 || result >= 0 ? <i32>taken : result;
+  }
+
+  /** Makes `slot` the next one to pop from; it may lie behind the end of the ring. */
+  private moveTo(slot: u32): void {
+    if (slot >= this.size) {
+      this.nextAvail = slot - this.size;
+      this.availWrap = !this.availWrap;
+    } else this.nextAvail = slot;
+  }
+
+  /**
+   * Pops one chain of any shape. 1; 0 if there is none (walkEmpty), or if it is bad or does not fit and is not the
+   * first; RESULT_BROKEN or RESULT_NO_ROOM.
+   */
+  private popOne(record: usize, first: bool, pieces: usize, at: u32, capacity: u32): i32 {
+    const slot = this.nextAvail;
+    const flags = descFlags(descriptor(this.ring, slot));
+    this.walkEmpty = ownerBits(flags) != availBits(this.availWrap);
+    if (this.walkEmpty) return 0;
+    let sound = this.walk(slot, this.availWrap, flags, pieces, at, capacity);
+    // The same slots made available again, while what was popped from them is in flight.
+    if (sound && this.slotsInFlight + this.walkSlots > this.size) {
+      sound = this.bad(FAULT_SLOTS, slot, this.slotsInFlight);
     }
-    return <i32>taken;
+    if (!sound) return first ? this.break(this.walkFault, this.walkA, this.walkB) : 0;
+    if (this.walkOut + this.walkIn > capacity - at) return first ? RESULT_NO_ROOM : 0;
+    const id = this.walkId;
+    const slots = this.walkSlots;
+    elementSet(record, id, at, this.walkOut | (this.walkIn << 16));
+    this.head(id).set(<u32>min<u64>(this.walkWritable, 0xffff_ffff), slots);
+    wordAtSet(this.order, this.orderNext, id);
+    this.orderNext = this.orderNext + 1 == this.size ? 0 : this.orderNext + 1;
+    this.bytesOut += this.walkReadable;
+    this.indirects += <u64>this.walkIndirect;
+    this.inFlight++;
+    this.slotsInFlight += slots;
+    this.moveTo(slot + slots);
+    return 1;
   }
 
   /** With an event at a descriptor asked for, asks for it at this position. False if it was not written. */

@@ -98,6 +98,8 @@ export class PackedDriver extends Queue {
   inFlight: u32;
   /** Slots made available since the last kickPrepare. */
   unkicked: u32;
+  /** Flags of the first descriptor of the burst under way. */
+  firstFlags: u32;
   /** In-order use: buffers of a batch not handed out yet, and the length of the last of them. */
   batchLeft: u32;
   batchLength: u32;
@@ -170,135 +172,146 @@ export class PackedDriver extends Queue {
     const ring = this.ring;
     const buffers = this.buffers;
     const nextId = this.nextId;
-    const inOrder = this.inOrder;
     const firstSlot = this.nextAvail;
-    let firstFlags: u32 = 0;
-    let slot = firstSlot;
-    let wrap = this.availWrap;
-    let owner = availBits(wrap);
-    let free = this.numFree;
-    let id = this.freeId;
-    let bytes: u64 = 0;
+    const held = this.numFree;
     let record = segments;
     let added: u32 = 0;
-    for (; added < n; added++) {
-      const rest = segmentRest(record);
-      const count = restCount(rest);
-      const head = slot;
-      assert(id < size);
-      if (count == 1) {
-        // One segment, one descriptor: the most frequent buffer.
-        if (free == 0) {
-          this.full++;
-          break;
-        }
-        const flags = (restSegmentFlags(rest) & DESC_F_WRITE) | owner;
-        const length = restLength(rest);
-        const address = descriptor(ring, slot);
-        descAddrSet(address, segmentAddress(record));
-        // The flags of the burst's first descriptor follow when all else is written: they publish it.
-        if (added == 0) {
-          firstFlags = flags;
-          descLenIdSet(address, length, id);
-        } else descRestSet(address, length, id, flags);
-        const writable = flags & DESC_F_WRITE ? length : 0;
-        bytes += length - writable;
-        bufferAt(buffers, id).set(token(tokens, added), writable, 0, 1, head);
-        record += SEGMENT_BYTES;
-        free--;
-        if (++slot == size) {
-          slot = 0;
-          wrap = !wrap;
-          owner = availBits(wrap);
-        }
-      } else {
-        if (count > size) {
-          if (added == 0) return RESULT_TOO_LONG;
-          break;
-        }
-        let table: usize = 0;
-        // The order of these tests is part of the contract: no free descriptor, no table.
-        if (this.indirect && free > 0) {
-          table = this.granules.alloc(count);
-          if (table == 0) this.tableFailed++;
-        }
-        // Also where a table could not be had: nothing is written before the whole chain fits.
-        if (table == 0 && count > free) {
-          this.full++;
-          break;
-        }
-        let total: u64 = 0;
-        let writable: u64 = 0;
-        for (let i: u32 = 0; i < count; i++) {
-          const rest = segmentRest(record);
-          const length = restLength(rest);
-          const write = restSegmentFlags(rest) & DESC_F_WRITE;
-          total += length;
-          if (write) writable += length;
-          if (table != 0) {
-            const address = descriptor(table, i);
-            descAddrSet(address, segmentAddress(record));
-            descRestSet(address, length, 0, write);
-          } else {
-            const flags = write | owner | (i + 1 < count ? DESC_F_NEXT : 0);
-            const address = descriptor(ring, slot);
-            descAddrSet(address, segmentAddress(record));
-            if (added == 0 && i == 0) {
-              firstFlags = flags;
-              descLenIdSet(address, length, id);
-            } else descRestSet(address, length, id, flags);
-            if (++slot == size) {
-              slot = 0;
-              wrap = !wrap;
-              owner = availBits(wrap);
-            }
-          }
-          record += SEGMENT_BYTES;
-        }
-        if (table != 0) {
-          const flags = DESC_F_INDIRECT | owner;
-          const address = descriptor(ring, slot);
-          descAddrSet(address, table);
-          if (added == 0) {
-            firstFlags = flags;
-            descLenIdSet(address, count * DESC_BYTES, id);
-          } else descRestSet(address, count * DESC_BYTES, id, flags);
-          if (++slot == size) {
-            slot = 0;
-            wrap = !wrap;
-            owner = availBits(wrap);
-          }
-          free--;
-          this.indirects++;
-        } else free -= count;
-        bytes += total - writable;
-        bufferAt(buffers, id).set(
-          token(tokens, added),
-          <u32>min<u64>(writable, 0xffff_ffff),
-          <u32>table,
-          count,
-          head,
-        );
+    let result: i32 = 1;
+    if (n > 0) {
+      // Apart, because its flags are kept back.
+      result = this.addOne(record, token(tokens, 0), true);
+      if (result > 0) {
+        record += <usize>restCount(segmentRest(record)) * SEGMENT_BYTES;
+        added = 1;
       }
-      if (inOrder) wordAtSet(this.slotId, head, id);
-      id = wordAt(nextId, id);
+    }
+    while (added < n && result > 0) {
+      // Buffers of one segment, the most frequent ones, in a loop that keeps everything in registers.
+      let id = this.freeId;
+      let slot = this.nextAvail;
+      const owner = availBits(this.availWrap);
+      let bytes: u64 = 0;
+      const from = added;
+      // Up to the end of the ring, where the bits of the flags change.
+      const until = min(n, added + min(this.numFree, size - slot));
+      if (!this.inOrder) {
+        for (; added < until; added++) {
+          const rest = segmentRest(record);
+          if (restCount(rest) != 1) break;
+          assert(id < size);
+          const write = restSegmentFlags(rest) & DESC_F_WRITE;
+          const length = restLength(rest);
+          const address = descriptor(ring, slot);
+          descAddrSet(address, segmentAddress(record));
+          descRestSet(address, length, id, write | owner);
+          const writable = write ? length : 0;
+          bytes += length - writable;
+          bufferAt(buffers, id).set(token(tokens, added), writable, 0, 1, slot);
+          id = wordAt(nextId, id);
+          record += SEGMENT_BYTES;
+          slot++;
+        }
+      }
+      this.freeId = id;
+      this.numFree -= added - from;
+      this.inFlight += added - from;
+      this.bytesOut += bytes;
+      this.moveTo(slot);
+      if (added == n) break;
+      if (added == until && added > from) continue;
+      result = this.addOne(record, token(tokens, added), false);
+      if (result <= 0) break;
+      record += <usize>restCount(segmentRest(record)) * SEGMENT_BYTES;
+      added++;
     }
     if (added > 0) {
-      // numFree counts slots, so this is how many the burst took.
-      const moved = this.numFree - free;
-      this.freeId = id;
-      this.numFree = free;
-      this.inFlight += added;
-      this.bytesOut += bytes;
       this.added += added;
-      // Saturates: from 2^16 on the window of `passed` would be ambiguous, see kickPrepare.
-      this.unkicked = min<u32>(this.unkicked + moved, 0x10000);
-      this.nextAvail = slot;
-      this.availWrap = wrap;
+      // Saturates: from 2^16 on the window of `passed` would be ambiguous, see kickPrepare. numFree counts
+      // slots, so the difference is how many the burst took.
+      this.unkicked = min<u32>(this.unkicked + held - this.numFree, 0x10000);
       // The device looks at slots in ring order: it cannot get past the first one before this store.
-      descFlagsSet(descriptor(ring, firstSlot), firstFlags);
+      descFlagsSet(descriptor(ring, firstSlot), this.firstFlags);
+      return <i32>added;
     }
-    return <i32>added;
+    return result < 0 ? result : 0;
+  }
+
+  /** Makes `slot` the next one, at most one behind the last. */
+  private moveTo(slot: u32): void {
+    if (slot == this.size) {
+      this.nextAvail = 0;
+      this.availWrap = !this.availWrap;
+    } else this.nextAvail = slot;
+  }
+
+  /**
+   * Adds one buffer of any shape. With `first` the flags of its head are kept back in firstFlags: they publish
+   * the whole burst when all else is written. 1, or 0 if it does not fit now, or RESULT_TOO_LONG.
+   */
+  private addOne(segments: usize, token: u32, first: bool): i32 {
+    const count = restCount(segmentRest(segments));
+    const free = this.numFree;
+    const id = this.freeId;
+    const head = this.nextAvail;
+    if (count > this.size) return RESULT_TOO_LONG;
+    let table: usize = 0;
+    // The order of these tests is part of the contract: no free descriptor, no table.
+    if (count > 1 && this.indirect && free > 0) {
+      table = this.granules.alloc(count);
+      if (table == 0) this.tableFailed++;
+    }
+    // Also where a table could not be had: nothing is written before the whole chain fits.
+    if (table == 0 && count > free) {
+      this.full++;
+      return 0;
+    }
+    let total: u64 = 0;
+    let writable: u64 = 0;
+    let record = segments;
+    for (let i: u32 = 0; i < count; i++) {
+      const rest = segmentRest(record);
+      const length = restLength(rest);
+      const write = restSegmentFlags(rest) & DESC_F_WRITE;
+      total += length;
+      if (write) writable += length;
+      if (table != 0) {
+        const address = descriptor(table, i);
+        descAddrSet(address, segmentAddress(record));
+        descRestSet(address, length, 0, write);
+      } else {
+        this.put(
+          segmentAddress(record),
+          length,
+          id,
+          write | (i + 1 < count ? DESC_F_NEXT : 0),
+          first && i == 0,
+        );
+      }
+      record += SEGMENT_BYTES;
+    }
+    if (table != 0) {
+      this.put(table, count * DESC_BYTES, id, DESC_F_INDIRECT, first);
+      this.numFree = free - 1;
+      this.indirects++;
+    } else this.numFree = free - count;
+    this.bytesOut += total - writable;
+    this.buffer(id).set(token, <u32>min<u64>(writable, 0xffff_ffff), <u32>table, count, head);
+    if (this.inOrder) wordAtSet(this.slotId, head, id);
+    this.freeId = wordAt(this.nextId, id);
+    this.inFlight++;
+    return 1;
+  }
+
+  /** Writes the next descriptor of the ring; the flags of the burst's first one are kept back. */
+  private put(addr: u64, len: u32, id: u32, flags: u32, first: bool): void {
+    const address = descriptor(this.ring, this.nextAvail);
+    const all = flags | availBits(this.availWrap);
+    descAddrSet(address, addr);
+    if (first) {
+      this.firstFlags = all;
+      descLenIdSet(address, len, id);
+    } else descRestSet(address, len, id, all);
+    this.moveTo(this.nextAvail + 1);
   }
 
   kickPrepare(): bool {
@@ -332,76 +345,116 @@ export class PackedDriver extends Queue {
     const ring = this.ring;
     const buffers = this.buffers;
     const nextId = this.nextId;
-    let slot = this.nextUsed;
-    let wrap = this.usedWrap;
-    let freeId = this.freeId;
-    let freed: u32 = 0;
-    let bytes: u64 = 0;
     let taken: u32 = 0;
     let handled: u32 = 0;
+    let result: i32 = 1;
     while (taken < max) {
-      const desc = descriptor(ring, slot);
-      const flags = descFlags(desc);
-      if (ownerBits(flags) != usedBits(wrap)) {
+      // Direct buffers with a sound descriptor, in a loop that keeps everything in registers. Slots may
+      // jump by a chain's length, so the end of the ring is looked at each time.
+      let slot = this.nextUsed;
+      let wrap = this.usedWrap;
+      let wanted = usedBits(wrap);
+      let freeId = this.freeId;
+      let freed: u32 = 0;
+      let bytes: u64 = 0;
+      let more = true;
+      const start = taken;
+      for (; taken < max; taken++) {
+        const desc = descriptor(ring, slot);
+        const flags = descFlags(desc);
+        if (ownerBits(flags) != wanted) {
+          more = false;
+          break;
+        }
+        const rest = descRest(desc);
+        const id = restId(rest);
+        // Checked before anything is looked up by it.
+        if (id >= size) break;
+        const buffer = bufferAt(buffers, id);
+        const chain = buffer.chain;
+        const segments = chainSegments(chain);
+        const tokenWritable = buffer.tokenWritable;
+        const len = flags & DESC_F_WRITE ? restLen(rest) : 0;
+        if (segments == 0 || chainTable(chain) != 0 || len > <u32>(tokenWritable >> 32)) break;
+        completionSet(completions, taken, <u32>tokenWritable, len);
+        bytes += len;
+        freed += segments;
+        buffer.segments = 0;
+        wordAtSet(nextId, id, freeId);
+        freeId = id;
+        slot += segments;
+        if (slot >= size) {
+          slot -= size;
+          wrap = !wrap;
+          wanted = usedBits(wrap);
+        }
+      }
+      this.nextUsed = slot;
+      this.usedWrap = wrap;
+      this.freeId = freeId;
+      this.numFree += freed;
+      this.inFlight -= taken - start;
+      this.bytesIn += bytes;
+      if (taken == max) break;
+      if (!more) {
         // Nothing more. Ask for an event at this slot and look once more: the device may have used it
         // before it saw the event.
         if (taken == handled || !this.askFrom(slot, wrap)) break;
         handled = taken;
         continue;
       }
-      const rest = descRest(desc);
-      const id = restId(rest);
-      // Checked before anything is looked up by it.
-      if (id >= size) {
-        if (taken == 0) return this.break(FAULT_USED_ID_RANGE, id, size);
-        break;
-      }
-      const buffer = bufferAt(buffers, id);
-      const chain = buffer.chain;
-      const segments = chainSegments(chain);
-      let len = flags & DESC_F_WRITE ? restLen(rest) : 0;
-      if (segments == 0) {
-        if (taken == 0) return this.break(FAULT_USED_ID, id, restLen(rest));
-        break;
-      }
-      const tokenWritable = buffer.tokenWritable;
-      const writable = <u32>(tokenWritable >> 32);
-      if (len > writable) {
-        if (this.strict) {
-          if (taken == 0) return this.break(FAULT_USED_LEN, len, writable);
-          break;
-        }
-        len = writable;
-        this.clamped++;
-      }
-      completionSet(completions, taken, <u32>tokenWritable, len);
-      bytes += len;
-      buffer.segments = 0;
-      const table = chainTable(chain);
-      let slots: u32 = 1;
-      if (table != 0) this.granules.free(table, segments);
-      else slots = segments;
-      freed += slots;
-      wordAtSet(nextId, id, freeId);
-      freeId = id;
-      slot += slots;
-      if (slot >= size) {
-        slot -= size;
-        wrap = !wrap;
-      }
+      result = this.getOne(completions, taken);
+      if (result <= 0) break;
       taken++;
     }
-    if (taken > 0) {
-      this.nextUsed = slot;
-      this.usedWrap = wrap;
-      this.freeId = freeId;
-      this.numFree += freed;
-      this.inFlight -= taken;
-      this.completed += taken;
-      this.bytesIn += bytes;
-      if (handled != taken) this.askFrom(slot, wrap);
+    this.completed += taken;
+    if (taken > handled) this.askFrom(this.nextUsed, this.usedWrap);
+    // A bad descriptor that is not first in line waits for the next call.
+    return taken > 0 || result >= 0 ? <i32>taken : result;
+  }
+
+  /**
+   * Takes the buffer of one used descriptor of any kind; its flags have said that it is used. 1, or 0 if it is
+   * bad and not the first or no longer used, or RESULT_BROKEN.
+   */
+  private getOne(completions: usize, index: u32): i32 {
+    const size = this.size;
+    const desc = descriptor(this.ring, this.nextUsed);
+    const flags = descFlags(desc);
+    if (ownerBits(flags) != usedBits(this.usedWrap)) return 0;
+    const rest = descRest(desc);
+    const id = restId(rest);
+    if (id >= size) return index == 0 ? this.break(FAULT_USED_ID_RANGE, id, size) : 0;
+    const buffer = this.buffer(id);
+    const segments = <u32>buffer.segments;
+    if (segments == 0) return index == 0 ? this.break(FAULT_USED_ID, id, restLen(rest)) : 0;
+    let len = flags & DESC_F_WRITE ? restLen(rest) : 0;
+    if (len > buffer.writable) {
+      if (this.strict) return index == 0 ? this.break(FAULT_USED_LEN, len, buffer.writable) : 0;
+      len = buffer.writable;
+      this.clamped++;
     }
-    return <i32>taken;
+    completionSet(completions, index, buffer.token, len);
+    this.retire(buffer);
+    wordAtSet(this.nextId, id, this.freeId);
+    this.freeId = id;
+    this.bytesIn += len;
+    return 1;
+  }
+
+  /** Takes a used buffer out of flight and moves past its slots. */
+  private retire(buffer: Buffer): void {
+    const slots = buffer.slots;
+    if (buffer.table != 0) this.granules.free(buffer.table, buffer.segments);
+    buffer.segments = 0;
+    this.numFree += slots;
+    this.inFlight--;
+    let slot = this.nextUsed + slots;
+    if (slot >= this.size) {
+      slot -= this.size;
+      this.usedWrap = !this.usedWrap;
+    }
+    this.nextUsed = slot;
   }
 
   /** With an event at a descriptor asked for, asks for it at this position. False if it was not written. */
@@ -434,21 +487,11 @@ export class PackedDriver extends Queue {
       // openBatch has counted the buffers up to the one that was named: there are batchLeft of them.
       const id = wordAt(this.slotId, this.nextUsed);
       const buffer = this.buffer(id);
-      const slots = buffer.slots;
       const len = --this.batchLeft == 0 ? this.batchLength : buffer.writable;
       completionSet(completions, taken++, buffer.token, len);
       this.bytesIn += len;
-      if (buffer.table != 0) this.granules.free(buffer.table, buffer.segments);
-      buffer.segments = 0;
-      this.numFree += slots;
-      this.inFlight--;
       this.completed++;
-      let slot = this.nextUsed + slots;
-      if (slot >= this.size) {
-        slot -= this.size;
-        this.usedWrap = !this.usedWrap;
-      }
-      this.nextUsed = slot;
+      this.retire(buffer);
     }
     if (taken > 0 && !asked) this.askFrom(this.nextUsed, this.usedWrap);
     return <i32>taken;
@@ -485,6 +528,7 @@ export class PackedDriver extends Queue {
     return 1;
   }
 
+  @inline
   private buffer(id: u32): Buffer {
     assert(id < this.size);
     return bufferAt(this.buffers, id);

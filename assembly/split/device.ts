@@ -161,6 +161,7 @@ export class SplitDevice extends Queue {
     return changetype<RegionTable>(changetype<usize>(this) + offsetof<SplitDevice>('regions'));
   }
 
+  @inline
   private head(id: u32): Head {
     assert(id < this.size);
     return headAt(this.heads, id);
@@ -170,6 +171,7 @@ export class SplitDevice extends Queue {
     return fillAt(this.fillRing, <u32>position & (this.size - 1));
   }
 
+  @inline
   private popped(position: u16): u32 {
     return wordAt(this.order, <u32>position & (this.size - 1));
   }

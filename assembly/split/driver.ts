@@ -5,8 +5,6 @@ import {
   BUFFER_BYTES,
   DESC_BYTES,
   DESC_F_INDIRECT,
-  DESC_F_NEXT,
-  DESC_F_WRITE,
   DRIVER_AVAIL,
   DRIVER_BATCH_LEFT,
   DRIVER_BATCH_LENGTH,
@@ -30,7 +28,15 @@ import {
   USED_F_NO_NOTIFY,
 } from '../abi/layout';
 import { Queue } from '../abi/queue';
-import { completionSet, restCount, segmentAddress, segmentRest, token } from '../abi/records';
+import {
+  completionSet,
+  linked,
+  restCount,
+  segmentAddress,
+  segmentRest,
+  token,
+  writableLength,
+} from '../abi/records';
 import {
   availEvent,
   availFlagsSet,
@@ -139,6 +145,7 @@ export class SplitDriver extends Queue {
     memory.fill(this.used, 0, 6 + <usize>size * 8);
   }
 
+  @inline
   private buffer(head: u32): Buffer {
     assert(head < this.size);
     return bufferAt(this.buffers, head);
@@ -168,7 +175,7 @@ export class SplitDriver extends Queue {
         const address = descriptor(desc, head);
         descAddrSet(address, segmentAddress(record));
         descRestSet(address, rest & 0xffff_ffff_ffff);
-        const writable = <u32>writableLen(rest);
+        const writable = <u32>writableLength(rest);
         bytes += restLen(rest) - writable;
         bufferAt(buffers, head).set(token(tokens, added), writable, 0, 1, head);
         // Slots between the published idx and idx + numFree are not the device's to read yet.
@@ -227,7 +234,7 @@ export class SplitDriver extends Queue {
         descAddrSet(address, segmentAddress(record));
         descRestSet(address, linked(rest, i + 1));
         total += restLen(rest);
-        writable += writableLen(rest);
+        writable += writableLength(rest);
         record += SEGMENT_BYTES;
       }
       next = wordAt(this.next, head);
@@ -246,7 +253,7 @@ export class SplitDriver extends Queue {
         descAddrSet(address, segmentAddress(record));
         descRestSet(address, linked(rest, next));
         total += restLen(rest);
-        writable += writableLen(rest);
+        writable += writableLength(rest);
         record += SEGMENT_BYTES;
       }
       this.numFree = free - count;
@@ -525,14 +532,4 @@ export class SplitDriver extends Queue {
     }
     return false;
   }
-}
-
-/** A segment record's word made a descriptor's: `next` in place of the count, 0 without NEXT. */
-function linked(rest: u64, next: u32): u64 {
-  const more = rest & ((<u64>DESC_F_NEXT) << 32);
-  return (rest & 0xffff_ffff_ffff) | (more ? (<u64>next) << 48 : 0);
-}
-
-function writableLen(rest: u64): u64 {
-  return rest & ((<u64>DESC_F_WRITE) << 32) ? restLen(rest) : 0;
 }
