@@ -37,7 +37,7 @@ import {
   USED_F_NO_NOTIFY,
 } from '../../../../assembly/abi/layout.js';
 import type { LinearMemory } from '../../../memory.js';
-import type { DeviceRing, DeviceRingConfig } from '../../engine.js';
+import type { DeviceRing, DeviceRingConfig, DeviceRingState, ElementState } from '../../engine.js';
 import type { Regions } from '../../regions.js';
 import * as Avail from '../abi/avail.js';
 import * as Desc from '../abi/desc.js';
@@ -96,10 +96,15 @@ const STATE = 0;
 const WRITABLE = 1;
 /** Head popped at the last position that is h modulo the queue size. */
 const POPPED = 2;
+/** In-order use, of the chain with head h if it is FILLED: bytes written. */
+const WRITTEN = 3;
 
+const POSITION = 0xffff;
 const IN_FLIGHT = 0x10000;
-/** Has a used entry that is not published yet. */
+/** Has a used entry that is not published yet, or in order: is done, and waits for those before it. */
 const FILLED = 0x20000;
+/** In POPPED: nothing that could be a head. */
+const NOBODY = 0xffff;
 
 // `walk` without pieces, and what it returns if the budget of `availableBytes` did not last.
 const NO_PIECES = -1;
@@ -117,6 +122,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
 
   private readonly size: number = 0;
   private readonly eventIdx: boolean = false;
+  private readonly inOrder: boolean = false;
   private readonly indirect: boolean = false;
 
   // Where the ring's fields are: word indices, 32 or 16 bits wide.
@@ -141,6 +147,8 @@ export class SplitDevice extends BaseRing implements DeviceRing {
 
   /** avail.idx up to which chains have been popped. */
   private position = 0;
+  /** In-order use: pops from the oldest element in flight on. */
+  private span = 0;
   /** used.idx as published. */
   private used = 0;
   /** Buffers pushed since the last `shouldInterrupt`, saturated at EVENT_WINDOW_MAX. */
@@ -165,6 +173,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     const { size, areas } = config;
     this.size = size;
     this.eventIdx = config.eventIdx;
+    this.inOrder = config.inOrder;
     this.indirect = config.indirect;
     this.descTable = areas.descriptor >>> 2;
     this.availFlags = Avail.availFlags(areas.driver);
@@ -187,9 +196,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
   }
 
   reset(): void {
-    this.heads.fill(0);
-    this.filledId.fill(0);
-    this.filled = 0;
+    this.forget();
     this.inFlight = 0;
     this.position = 0;
     this.used = 0;
@@ -197,6 +204,14 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     this.notifications = true;
     this.availableIn = 0;
     this.availableOut = 0;
+  }
+
+  /** No fault, nothing in flight. */
+  private forget(): void {
+    this.heads.fill(0);
+    this.filledId.fill(0);
+    this.filled = 0;
+    this.span = 0;
     this.mend();
   }
 
@@ -317,6 +332,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     }
     if (taken === 0) return result === RESULT_BROKEN ? this.convict() : result;
     this.position = (start + taken) & 0xffff;
+    this.span = Math.min(this.span + taken, size);
     this.inFlight += taken;
     this.counts[COUNT_ADDED] += taken;
     this.counts[COUNT_BYTES_OUT] += bytesOut;
@@ -598,6 +614,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
       this.heads[(head << HEAD_SHIFT) + STATE] = 0;
     }
     this.position = (this.position - n) & 0xffff;
+    this.span -= n;
     this.inFlight -= n;
     return 1;
   }
@@ -606,7 +623,9 @@ export class SplitDevice extends BaseRing implements DeviceRing {
   private poppedAt(position: number): number {
     const head = this.heads[((position & (this.size - 1)) << HEAD_SHIFT) + POPPED];
     // The state names the position: the head may have come back and be in flight from a later one.
-    return this.heads[(head << HEAD_SHIFT) + STATE] === (IN_FLIGHT | position) ? head : RESULT_NOT_IN_FLIGHT;
+    return this.has(head) && (this.heads[(head << HEAD_SHIFT) + STATE] & POSITION) === position
+      ? head
+      : RESULT_NOT_IN_FLIGHT;
   }
 
   detach(id: number): number {
@@ -628,6 +647,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
 
   pushBurst(elements: number, n: number): number {
     if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
+    if (this.inOrder) return this.pushInOrder(elements, n);
     if (this.filled !== 0) return RESULT_SLOT;
     const { memory, heads, size, usedRing } = this;
     memory.fresh();
@@ -661,6 +681,12 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     const { size, heads } = this;
     const h = id << HEAD_SHIFT;
     if (!(written >= 0 && written <= heads[h + WRITABLE])) return RESULT_WRITTEN;
+    if (this.inOrder) {
+      heads[h + WRITTEN] = written;
+      heads[h + STATE] ^= IN_FLIGHT | FILLED;
+      this.filled++;
+      return 0;
+    }
     // Further ahead there may be entries that the driver has not taken yet: it has `size` buffers at most,
     // and those in flight are not among the ones it has yet to take.
     if (!(offset >= 0 && offset < this.inFlight)) return RESULT_SLOT;
@@ -680,6 +706,10 @@ export class SplitDevice extends BaseRing implements DeviceRing {
 
   flush(n: number): number {
     if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
+    if (this.inOrder) {
+      this.complete();
+      return 0;
+    }
     if (!(n >= 0 && n <= this.filled)) return RESULT_SLOT;
     const { filledId, used } = this;
     const mask = this.size - 1;
@@ -696,6 +726,71 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     this.memory.fresh();
     this.publishUsed(n, bytesIn);
     return 0;
+  }
+
+  /** `pushBurst` where elements must be used in order. */
+  private pushInOrder(elements: number, n: number): number {
+    this.memory.fresh();
+    const { u32 } = this.memory;
+    const element = elements >>> 2;
+    let i = 0;
+    for (; i < n; i++) {
+      const e = element + (i << ELEMENT_SHIFT);
+      if (this.fill(u32[e + ELEMENT_ID], u32[e + ELEMENT_WRITTEN], 0) !== 0) break;
+    }
+    if (i !== 0) this.complete();
+    return i;
+  }
+
+  /**
+   * In-order use (2.7.9): publishes the elements that are done, from the oldest one on, up to one that is not. A
+   * used entry names the last element of a batch and lies where the first one's would; those before it count
+   * as used completely, so only such elements go without an entry of their own.
+   */
+  private complete(): void {
+    let next = this.oldestDone();
+    if (next < 0) return;
+    this.memory.fresh();
+    const { u32 } = this.memory;
+    const { heads, usedRing, used } = this;
+    const mask = this.size - 1;
+    let bytesIn = 0;
+    let n = 0;
+    while (next >= 0) {
+      const u = usedRing + (((used + n) & mask) << ELEM_SHIFT);
+      let id: number;
+      let written: number;
+      let whole: boolean;
+      do {
+        id = next;
+        const h = id << HEAD_SHIFT;
+        written = heads[h + WRITTEN];
+        // Of a saturated length nobody knows whether it is the whole.
+        whole = written === heads[h + WRITABLE] && written !== 0xffffffff;
+        heads[h + STATE] = 0;
+        bytesIn += written;
+        this.span--;
+        this.filled--;
+        n++;
+        next = this.oldestDone();
+      } while (whole && next >= 0);
+      u32[u + ELEM_ID] = id;
+      u32[u + ELEM_LEN] = written;
+    }
+    this.publishUsed(n, bytesIn);
+  }
+
+  /** Head of the oldest element in flight if it is done, else -1. The places of detached ones are passed over. */
+  private oldestDone(): number {
+    const { heads, size } = this;
+    for (; this.span !== 0; this.span--) {
+      const position = (this.position - this.span) & 0xffff;
+      const head = heads[((position & (size - 1)) << HEAD_SHIFT) + POPPED];
+      const state = head < size ? heads[(head << HEAD_SHIFT) + STATE] : 0;
+      if (state === (FILLED | position)) return head;
+      if (state === (IN_FLIGHT | position)) return -1;
+    }
+    return -1;
   }
 
   /** Exposes the next `n` used entries, which have been written. */
@@ -744,5 +839,74 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     this.notifications = false;
     if (this.eventIdx) publish(this.shared, u16, this.availEvent, (this.position + EVENT_FAR) & 0xffff);
     else publish(this.shared, u16, this.usedFlags, USED_F_NO_NOTIFY);
+  }
+
+  // ---- State ----
+
+  save(): DeviceRingState {
+    const { size, heads } = this;
+    const elements: ElementState[] = [];
+    for (let id = 0; id < size; id++) {
+      const h = id << HEAD_SHIFT;
+      const state = heads[h + STATE];
+      const held = (state & FILLED) !== 0;
+      if (state === 0 || (held && !this.inOrder)) continue;
+      const place = state & (size - 1);
+      elements.push({
+        id,
+        writable: heads[h + WRITABLE],
+        slots: 1,
+        ago: heads[(place << HEAD_SHIFT) + POPPED] === id ? (this.position - 1 - place) & (size - 1) : -1,
+        written: held ? heads[h + WRITTEN] : -1,
+      });
+    }
+    // The sort is stable, so those that are forgotten stay in the order of their ids.
+    const age = ({ ago }: ElementState) => (ago < 0 ? size : ago);
+    elements.sort((a, b) => age(b) - age(a));
+    const fills: DeviceRingState['fills'] = [];
+    for (let offset = 0; offset < size; offset++) {
+      const slot = (this.used + offset) & (size - 1);
+      if (this.filledId[slot] === 0) continue;
+      fills.push({ offset, id: this.filledId[slot] - 1, written: this.filledLength[slot], slots: 1 });
+    }
+    return {
+      avail: this.position,
+      used: this.used,
+      events: this.notifications ? 1 : 0,
+      unsignalled: this.unsignalled,
+      elements,
+      fills,
+    };
+  }
+
+  load(state: DeviceRingState): void {
+    const { size, heads } = this;
+    const { avail, used, elements, fills } = state;
+    const mask = size - 1;
+    this.forget();
+    for (let place = 0; place < size; place++) heads[(place << HEAD_SHIFT) + POPPED] = NOBODY;
+    for (const { id, writable, ago, written } of elements) {
+      const h = id << HEAD_SHIFT;
+      // A forgotten one gets any position: no pop is remembered there with its head.
+      const position = (avail - 1 - Math.max(0, ago)) & POSITION;
+      heads[h + STATE] = (written < 0 ? IN_FLIGHT : FILLED) | position;
+      heads[h + WRITABLE] = writable;
+      heads[h + WRITTEN] = Math.max(0, written);
+      if (ago >= 0) heads[((position & mask) << HEAD_SHIFT) + POPPED] = id;
+      if (written >= 0) this.filled++;
+      this.span = Math.max(this.span, ago + 1);
+    }
+    for (const { offset, id, written } of fills) {
+      const slot = (used + offset) & mask;
+      heads[(id << HEAD_SHIFT) + STATE] = FILLED;
+      this.filledId[slot] = id + 1;
+      this.filledLength[slot] = written;
+      this.filled++;
+    }
+    this.inFlight = elements.length + fills.length;
+    this.position = avail;
+    this.used = used;
+    this.notifications = state.events !== 0;
+    this.unsignalled = state.unsignalled;
   }
 }
