@@ -25,7 +25,6 @@ import {
   FAULT_NEXT_RANGE,
   FAULT_NONE,
   FAULT_SEGMENT_ORDER,
-  FAULT_SEGMENT_RANGE,
   FAULT_TABLE_LENGTH,
   FAULT_TABLE_RANGE,
   PIECES_MAX,
@@ -38,16 +37,15 @@ import {
 } from '../../../../assembly/abi/layout.js';
 import type { LinearMemory } from '../../../memory.js';
 import type { DeviceRing, DeviceRingConfig, DeviceRingState, ElementState } from '../../engine.js';
-import type { Regions } from '../../regions.js';
 import * as Avail from '../abi/avail.js';
 import * as Desc from '../abi/desc.js';
 import { EVENT_WINDOW_MAX, needEvent } from '../abi/event.js';
 import * as Record from '../abi/records.js';
 import * as Used from '../abi/used.js';
 import * as Words from '../abi/words.js';
+import { ChainReader } from '../chains.js';
 import * as Translated from '../mm/translation.js';
 import { acquire, publish } from '../order.js';
-import { BaseRing } from '../ring.js';
 
 // An imported constant is looked up in its module each time, one of this module is compiled in. So what the
 // loops below need has a name here.
@@ -113,12 +111,10 @@ const STOPPED = 0;
 const CHAIN_BYTES_MAX = 0x100000000;
 
 /** Device side of a split virtqueue (virtio 1.4, 2.7). Works in place on the driver's memory. */
-export class SplitDevice extends BaseRing implements DeviceRing {
+export class SplitDevice extends ChainReader implements DeviceRing {
   // Numbers start as small integers and objects never start as undefined: V8 then knows the kind of each
   // field and checks nothing on the hot path.
   inFlight = 0;
-  availableIn = 0;
-  availableOut = 0;
 
   private readonly size: number = 0;
   private readonly eventIdx: boolean = false;
@@ -136,10 +132,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
   private readonly usedRing: number = 0; // u32
   private readonly availEvent: number = 0; // u16
 
-  declare private readonly translation: Translated.Translation;
   declare private readonly heads: Uint32Array;
-  /** The descriptor read last from a table that is not aligned. */
-  private readonly gathered = new Uint32Array(Desc.WORDS);
   /** Per slot of the used ring: id plus 1 of the entry filled but not published, 0: none; and its length. */
   declare private readonly filledId: Uint16Array;
   declare private readonly filledLength: Uint32Array;
@@ -155,21 +148,8 @@ export class SplitDevice extends BaseRing implements DeviceRing {
   private unsignalled = 0;
   private notifications = true;
 
-  // What `walk` found in the last chain.
-  private chainOut = 0;
-  private chainIn = 0;
-  private chainTables = 0;
-  private chainReadable = 0;
-  private chainWritable = 0;
-  // Why `walk` refused the last chain: it becomes the ring's fault only if the chain is first in line.
-  private suspect = FAULT_NONE;
-  private suspectA = 0n;
-  private suspectB = 0n;
-  /** Descriptors that `availableBytes` may still visit. */
-  private budget = 0;
-
   constructor(memory: LinearMemory, config: DeviceRingConfig) {
-    super(memory);
+    super(memory, config.regions);
     const { size, areas } = config;
     this.size = size;
     this.eventIdx = config.eventIdx;
@@ -184,15 +164,9 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     this.usedIdx = Used.usedIdx(areas.device);
     this.usedRing = Used.usedRing(areas.device);
     this.availEvent = Used.availEvent(areas.device, size);
-    this.translation = new Translated.Translation(config.regions);
     this.heads = new Uint32Array(size << HEAD_SHIFT);
     this.filledId = new Uint16Array(size);
     this.filledLength = new Uint32Array(size);
-  }
-
-  setRegions(regions: Regions): void {
-    this.memory.fresh();
-    this.translation.set(regions);
   }
 
   reset(): void {
@@ -306,9 +280,10 @@ export class SplitDevice extends BaseRing implements DeviceRing {
           result = this.suspected(FAULT_HEAD_IN_FLIGHT, BigInt(head), BigInt(this.inFlight + taken));
           break;
         }
-        const placed = this.walk(head, piece + (first << PIECE_SHIFT), capacity - first);
-        if (placed < 0) {
-          result = placed;
+        const room = capacity - first;
+        const placed = this.walk(head, piece + (first << PIECE_SHIFT), room);
+        if (placed < 0 || placed > room) {
+          result = placed < 0 ? placed : RESULT_NO_ROOM;
           break;
         }
         const e = element + (taken << ELEMENT_SHIFT);
@@ -341,9 +316,9 @@ export class SplitDevice extends BaseRing implements DeviceRing {
   }
 
   /**
-   * Follows the chain of `head` and writes its pieces, at most `room` of them, from word `piece` on. Returns
-   * how many there are and leaves the sums in `chain…`; RESULT_NO_ROOM; or RESULT_BROKEN with the reason in
-   * `suspect`. With NO_PIECES it writes none, and stops when the budget of `availableBytes` is spent (STOPPED).
+   * Follows the chain of `head` and writes its pieces, as far as `room` goes, from word `piece` on. Returns how
+   * many pieces it has and leaves the sums in `chain…`; or RESULT_BROKEN with the reason noted. With NO_PIECES
+   * it writes none, and stops when the budget of `availableBytes` is spent (STOPPED).
    *
    * Every word of a descriptor is loaded once. The loop ends: each turn either takes one of the `left`
    * descriptors that the current table and the queue size allow, or enters a table, once.
@@ -443,8 +418,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
       writing = write;
 
       if (inWindow) {
-        if (!measuring) {
-          if (pieces === most) return RESULT_NO_ROOM;
+        if (pieces < most) {
           const p = (first + (pieces << PIECE_SHIFT)) & WORD;
           u32[p + PIECE_ADDRESS] = windowLocal + offset;
           u32[p + PIECE_LENGTH] = length;
@@ -454,9 +428,8 @@ export class SplitDevice extends BaseRing implements DeviceRing {
         at[AT_LOW] = low;
         at[AT_HIGH] = high;
         at[AT_LENGTH] = length;
-        const placed = this.place(piece, pieces, room);
-        if (placed < 0) return placed;
-        pieces = placed;
+        pieces = this.place(piece, pieces, most);
+        if (pieces < 0) return pieces;
         windowHigh = window[WINDOW_HIGH];
         windowLow = window[WINDOW_LOW];
         windowLength = window[WINDOW_LENGTH];
@@ -489,7 +462,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
 
   /**
    * Checks a descriptor that refers to the table in the question of `translation`, and looks that up. False
-   * if it is bad, with the reason in `suspect`.
+   * if it is bad, with the reason noted.
    */
   private tableSound(index: number, flags: number, inTable: boolean): boolean {
     const { translation } = this;
@@ -504,68 +477,6 @@ export class SplitDevice extends BaseRing implements DeviceRing {
       this.suspected(FAULT_TABLE_RANGE, this.asked(), BigInt(length));
     else return true;
     return false;
-  }
-
-  /**
-   * Writes the pieces of the segment in the question of `translation`, behind the first `pieces`. Returns how
-   * many there are then, RESULT_NO_ROOM, or RESULT_BROKEN with the reason in `suspect`.
-   */
-  private place(piece: number, pieces: number, room: number): number {
-    const { translation } = this;
-    const { u32 } = this.memory;
-    const { at } = translation;
-    const measuring = piece === NO_PIECES;
-    const low = at[AT_LOW];
-    const high = at[AT_HIGH];
-    const length = at[AT_LENGTH];
-    if (translation.wraps()) return this.suspected(FAULT_SEGMENT_RANGE, this.asked(), BigInt(length));
-    at[AT_LOCAL] = 0;
-    at[AT_FIT] = 0;
-    let p = piece + (pieces << PIECE_SHIFT);
-    let n = pieces;
-    // Ends: each region found takes at least one byte off AT_LENGTH. A length of 0 is one piece, nowhere.
-    do {
-      if (length !== 0 && !translation.find()) {
-        at[AT_LOW] = low;
-        at[AT_HIGH] = high;
-        return this.suspected(FAULT_SEGMENT_RANGE, this.asked(), BigInt(length));
-      }
-      if (!measuring) {
-        if (n === room) return RESULT_NO_ROOM;
-        u32[p + PIECE_ADDRESS] = at[AT_LOCAL];
-        u32[p + PIECE_LENGTH] = at[AT_FIT];
-        p += 1 << PIECE_SHIFT;
-      }
-      n++;
-    } while (translation.advance());
-    return n;
-  }
-
-  /** The address in the question of `translation`. */
-  private asked(): bigint {
-    const { at } = this.translation;
-    return (BigInt(at[AT_HIGH]) << 32n) | BigInt(at[AT_LOW]);
-  }
-
-  /** Copy of the descriptor at a byte address that is not aligned; each byte is loaded once. */
-  private gather(address: number): Uint32Array {
-    const { u8 } = this.memory;
-    const { gathered } = this;
-    for (let i = 0; i < gathered.length; i++) gathered[i] = Desc.unalignedWord(u8, address + (i << 2));
-    return gathered;
-  }
-
-  /** Notes why a chain is bad. Nothing more may come of it: see `convict`. */
-  private suspected(kind: number, a: bigint, b: bigint): number {
-    this.suspect = kind;
-    this.suspectA = a;
-    this.suspectB = b;
-    return RESULT_BROKEN;
-  }
-
-  /** Breaks the ring for what was noted last: the bad chain is first in line. */
-  private convict(): number {
-    return this.broke(this.suspect, this.suspectA, this.suspectB);
   }
 
   availableBytes(maxIn: number, maxOut: number): number {
