@@ -1,48 +1,40 @@
 // Bundles the command line into dist/cli: the program, the entry files of its workers and the chunks that
 // they share, with all that they use, so that the published package depends on nothing for it.
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { basename, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { build } from 'esbuild';
+import { rolldown } from 'rolldown';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const outdir = join(root, 'dist/cli');
 
-const { metafile } = await build({
-  absWorkingDir: root,
-  entryPoints: Object.fromEntries(
-    ['src/cli/vring.ts', ...(await workers('src/cli')), ...(await workers('bench'))].map((entry) => [
-      basename(entry, '.ts'),
-      entry,
-    ]),
-  ),
-  outdir,
-  bundle: true,
-  splitting: true,
-  // Flat, because workers are found beside whichever chunk starts them.
-  chunkNames: 'chunk-[hash]',
-  format: 'esm',
+const entries = ['src/cli/vring.ts', ...(await workers('src/cli')), ...(await workers('bench'))];
+const bundle = await rolldown({
+  cwd: root,
+  input: Object.fromEntries(entries.map((entry) => [basename(entry, '.ts'), entry])),
   platform: 'node',
-  target: 'node20.19',
-  minifyWhitespace: true,
-  minifySyntax: true,
-  sourcemap: true,
-  // File names and lines are enough for a stack trace; the sources are in the repository.
-  sourcesContent: false,
-  metafile: true,
-  logLevel: 'warning',
-  legalComments: 'none',
   // What linkedom draws canvases with, if it is installed.
   external: ['canvas'],
-  // Some of the bundled packages are CommonJS and call require for modules of Node.
-  banner: {
-    js: "import { createRequire as createRequire_ } from 'node:module';\nconst require = createRequire_(import.meta.url);",
-  },
+  // As in the library's bundle: what is measured here has to be what is shipped there.
+  optimization: { inlineConst: { mode: 'all', pass: 3 } },
 });
+const { output } = await bundle.write({
+  dir: outdir,
+  format: 'esm',
+  // Flat, because workers are found beside whichever chunk starts them.
+  entryFileNames: '[name].js',
+  chunkFileNames: 'chunk-[hash].js',
+  minify: 'dce-only',
+  sourcemap: true,
+});
+await bundle.close();
 // Removed afterwards, not before: somebody may be running what is there.
-const written = new Set(Object.keys(metafile.outputs).map((file) => basename(file)));
+const written = new Set(output.map(({ fileName }) => fileName));
 for (const file of await readdir(outdir)) if (!written.has(file)) await rm(join(outdir, file));
-await writeFile(join(outdir, 'THIRD-PARTY.txt'), await licences(Object.keys(metafile.inputs)));
+await writeFile(
+  join(outdir, 'THIRD-PARTY.txt'),
+  await licences(output.flatMap(({ moduleIds = [] }) => moduleIds.map((id) => relative(root, id)))),
+);
 
 /** Entry files of workers; their names differ, because the bundle has no folders. */
 async function workers(folder) {

@@ -58,7 +58,7 @@ export function serve(prepare: (contender: string, params: Params) => Task | Pro
   });
 }
 
-const WARM_UP_MAX_MS = 2000;
+const WARM_UP_MAX = 8; // times the least
 const STEADY_RUNS = 3;
 
 /**
@@ -72,7 +72,7 @@ function warmUp(timed: Timed, atLeastMs: number): void {
     const mean = run(timed);
     steady = mean < best * 0.9 ? 0 : steady + 1;
     best = Math.min(best, mean);
-    if (performance.now() - start > WARM_UP_MAX_MS) return;
+    if (performance.now() - start > WARM_UP_MAX * atLeastMs) return;
   }
 }
 

@@ -15,7 +15,7 @@ export function toHtml(reports: readonly { suite: Suite; report: Report }[]): st
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>${escape(title)}</title>
+<title>${escapeHtml(title)}</title>
 <style>${STYLE}</style>
 </head>
 <body>
@@ -36,9 +36,9 @@ function section(suite: Suite, report: Report): string {
   const measured = report.results.filter(({ unit }) => unit.startsWith('ns/'));
   const others = report.results.filter(({ unit }) => !unit.startsWith('ns/'));
   return `<section>
-<h1>${escape(suite.name)}</h1>
-<p class="about">${escape(suite.about)}</p>
-<p class="machine">${escape(`${cpu}, ${cores} cores · Node ${node} (V8 ${v8}) · ${platform}`)}</p>
+<h1>${escapeHtml(suite.name)}</h1>
+<p class="about">${escapeHtml(suite.about)}</p>
+<p class="machine">${escapeHtml(`${cpu}, ${cores} cores · Node ${node} (V8 ${v8}) · ${platform}`)}</p>
 ${others.length > 0 ? `<ul class="facts">${others.map(fact).join('')}</ul>` : ''}
 <h2>Time per buffer</h2>
 <p>Median of ${measured[0]?.runs ?? 0} interleaved runs; whiskers from the fastest to the slowest.</p>
@@ -50,7 +50,7 @@ ${charts
   .join('\n')}
 </div>
 <h2>Ratios</h2>
-<p>Throughput of the first over the second, taken within each round. Centre of the sweep: ${escape(centre)};
+<p>Throughput of the first over the second, taken within each round. Centre of the sweep: ${escapeHtml(centre)};
 each bar says what differs from it.${report.ratios.some(({ reported }) => reported !== null) ? ' The coloured tick is the figure that the proposal reported.' : ''}</p>
 <div class="plots">
 ${names
@@ -67,16 +67,16 @@ ${ratioTable(report.ratios)}
 }
 
 const fact = ({ name, engine, median, unit, params }: Result): string =>
-  `<li>${escape(name)}, ${escape(engine)}: <b>${number(median)} ${escape(unit)}</b> over ${number(Number(params.buffers))} buffers</li>`;
+  `<li>${escapeHtml(name)}, ${escapeHtml(engine)}: <b>${number(median)} ${escapeHtml(unit)}</b> over ${number(Number(params.buffers))} buffers</li>`;
 
 const figure = (title: string, subtitle: string, svg: string): string =>
-  `<figure><figcaption><b>${escape(title)}</b>${subtitle && `<br>${escape(subtitle)}`}</figcaption>${svg}</figure>`;
+  `<figure><figcaption><b>${escapeHtml(title)}</b>${subtitle && `<br>${escapeHtml(subtitle)}`}</figcaption>${svg}</figure>`;
 
 const legend = (series: readonly Series[]): string =>
   `<ul class="legend">${series
     .map(
       ({ label, colour, dash }) =>
-        `<li><svg viewBox="0 0 30 10" aria-hidden="true"><path d="M0,5H30" stroke="${colour}" stroke-width="2.5" stroke-dasharray="${dash}"/><circle cx="15" cy="5" r="3.5" fill="${colour}"/></svg>${escape(label)}</li>`,
+        `<li><svg viewBox="0 0 30 10" aria-hidden="true"><path d="M0,5H30" stroke="${colour}" stroke-width="2.5" stroke-dasharray="${dash}"/><circle cx="15" cy="5" r="3.5" fill="${colour}"/></svg>${escapeHtml(label)}</li>`,
     )
     .join('')}</ul>`;
 
@@ -123,10 +123,10 @@ function rows(head: readonly string[], body: readonly string[][]): string {
   const numeric = (text: string) => /^[\d.,–]+$/.test(text);
   const cells = body.map(
     (row) =>
-      `<tr>${row.map((text) => `<td${numeric(text) ? ' class="n"' : ''}>${escape(text)}</td>`).join('')}</tr>`,
+      `<tr>${row.map((text) => `<td${numeric(text) ? ' class="n"' : ''}>${escapeHtml(text)}</td>`).join('')}</tr>`,
   );
   return `<div class="scroll"><table>
-<thead><tr>${head.map((text) => `<th>${escape(text)}</th>`).join('')}</tr></thead>
+<thead><tr>${head.map((text) => `<th>${escapeHtml(text)}</th>`).join('')}</tr></thead>
 <tbody>
 ${cells.join('\n')}
 </tbody>
@@ -134,4 +134,4 @@ ${cells.join('\n')}
 }
 
 const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
-const escape = (text: string): string => text.replace(/[&<>"]/g, (character) => ENTITIES[character]);
+const escapeHtml = (text: string): string => text.replace(/[&<>"]/g, (character) => ENTITIES[character]);

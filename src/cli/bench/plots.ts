@@ -107,7 +107,7 @@ export function ratioPlot(ratios: readonly Ratio[]): string {
         strokeOpacity: 0.75,
       }),
       Plot.text(ratios, {
-        x: ({ max }: Ratio) => Math.max(max, 1),
+        x: ({ max, reported }: Ratio) => Math.max(max, reported ?? 1, 1),
         y,
         text: ({ median }: Ratio) => `×${median.toFixed(2)}`,
         textAnchor: 'start',

@@ -59,7 +59,7 @@ export class LoopbackDevice {
     let room = received.length(to);
     let written = 0;
     for (;;) {
-      const n = left < room ? left : room;
+      const n = Math.min(left, room);
       u8.copyWithin(target, source, source + n);
       written += n;
       if (n === left) {
