@@ -1,18 +1,7 @@
 import { expect } from 'chai';
-import * as L from '../../assembly/abi/layout.js';
 import { TypeScriptEngine } from '../../src/engine/typescript/engine.js';
 import { LinearMemory } from '../../src/memory.js';
-import {
-  DATA,
-  DESC,
-  DEVICE,
-  DRIVER,
-  type Part,
-  RIG_BYTES,
-  type RigOptions,
-  RingRig,
-  randomness,
-} from '../support/ring-rig.js';
+import { DATA, type Part, RIG_BYTES, type RigOptions, RingRig, randomness } from '../support/ring-rig.js';
 
 function setUp(options: Partial<RigOptions> & { shared?: boolean } = {}): RingRig {
   const memory = new LinearMemory(
@@ -91,7 +80,7 @@ function roundTrips(
         } else {
           expect(t.push(entries)).to.equal(n);
         }
-        entries.forEach(([, written], i) => expected.set(batch[i].token, written));
+        for (const [i, [, written]] of entries.entries()) expected.set(batch[i].token, written);
         if (!options.inOrder) order.push(...batch.map((element) => element.token));
         t.device.shouldInterrupt();
         break;
@@ -112,11 +101,10 @@ function roundTrips(
         expect(saved.driver.buffers.length).to.equal(t.driver.inFlight);
         expect(saved.device.elements.length + saved.device.fills.length).to.equal(t.device.inFlight);
         if (random(2) === 0) {
-          // A new ring clears the areas: keep their bytes.
-          const before = Object.values(t.bytes()).map((area) => area.slice());
+          const before = t.copy();
           t.driver = t.newDriver();
           t.device = t.newDevice();
-          Object.values(t.bytes()).forEach((area, i) => area.set(before[i]));
+          t.restore(before);
           t.driver.load(structuredClone(saved.driver));
           t.device.load(structuredClone(saved.device));
           reloaded++;

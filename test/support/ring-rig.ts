@@ -147,6 +147,15 @@ export class RingRig {
     };
   }
 
+  /** Those bytes, to be put back with `restore` after a new driver has cleared them. */
+  copy(): Uint8Array[] {
+    return Object.values(this.bytes()).map((area) => area.slice());
+  }
+
+  restore(copy: Uint8Array[]): void {
+    for (const [i, area] of Object.values(this.bytes()).entries()) area.set(copy[i]);
+  }
+
   fault(side: 'driver' | 'device'): [number, bigint, bigint] {
     const { fault, faultA, faultB } = this[side];
     return [fault, faultA, faultB];

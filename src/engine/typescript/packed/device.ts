@@ -145,7 +145,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
   private busy = 0;
   /** Place of the next pop in the ring of pops, which remembers the last `size` of them. */
   private pops = 0;
-  /** In-order use: pops from the oldest element in flight on. */
+  /** In-order use: pops from the one on for which the next used descriptor is. */
   private span = 0;
   /** Slots used since the last `shouldInterrupt`, saturated at EVENT_WINDOW_MAX. */
   private unsignalled = 0;
@@ -344,7 +344,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     this.availWrap = wrap;
     this.pops = place;
     this.busy = busy;
-    this.span = Math.min(this.span + taken, size);
+    if (this.inOrder) this.span += taken;
     this.inFlight += taken;
     this.counts[COUNT_ADDED] += taken;
     this.counts[COUNT_BYTES_OUT] += bytesOut;
@@ -596,7 +596,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
       this.heads[h + STATE] = 0;
     }
     this.pops = place;
-    this.span -= n;
+    if (this.inOrder) this.span -= n;
     this.busy -= slots;
     this.inFlight -= n;
     this.availSlot -= slots;
@@ -829,17 +829,18 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     this.publishUsed(start, burstFlags, n, slots, bytesIn);
   }
 
-  /** Id of the oldest element in flight if it is done, else -1. The places of detached ones are passed over. */
+  /**
+   * Id of the element that the next used descriptor is for if it is done, else -1. If that element was detached,
+   * none follows any more: what was popped later must not be used before it.
+   */
   private oldestDone(): number {
-    const { heads, size } = this;
-    for (; this.span !== 0; this.span--) {
-      const place = (this.pops + size - this.span) % size;
-      const id = heads[(place << HEAD_SHIFT) + POPPED];
-      if (id >= size) continue;
-      const state = heads[(id << HEAD_SHIFT) + STATE];
-      if (state !== 0 && (state & PLACE) === place) return (state & HELD) !== 0 ? id : -1;
-    }
-    return -1;
+    const { heads, size, span } = this;
+    if (span === 0 || span > size) return -1;
+    const place = (this.pops + size - span) % size;
+    const id = heads[(place << HEAD_SHIFT) + POPPED];
+    if (id >= size) return -1;
+    const state = heads[(id << HEAD_SHIFT) + STATE];
+    return state !== 0 && (state & (HELD | PLACE)) === (HELD | place) ? id : -1;
   }
 
   /**
@@ -958,8 +959,12 @@ export class PackedDevice extends ChainReader implements DeviceRing {
       if (ago >= 0) heads[(place << HEAD_SHIFT) + POPPED] = id;
       if (written >= 0) this.filled++;
       this.busy += slots;
-      this.span = Math.max(this.span, ago + 1);
+      if (this.inOrder) this.span = Math.max(this.span, ago + 1);
     }
+    // Slots between the positions that no element has: one that was detached, maybe before all that are left.
+    const between =
+      slotOf(state.avail) - slotOf(state.used) + (wrapOf(state.avail) === wrapOf(state.used) ? 0 : size);
+    if (this.inOrder && between > this.busy && this.span === elements.length) this.span++;
     for (const { offset, id, written, slots } of fills) {
       heads[(id << HEAD_SHIFT) + STATE] = (slots << SLOTS_SHIFT) | HELD;
       this.filledId[offset] = id + 1;

@@ -140,8 +140,6 @@ export class SplitDevice extends ChainReader implements DeviceRing {
 
   /** avail.idx up to which chains have been popped. */
   private position = 0;
-  /** In-order use: pops from the oldest element in flight on. */
-  private span = 0;
   /** used.idx as published. */
   private used = 0;
   /** Buffers pushed since the last `shouldInterrupt`, saturated at EVENT_WINDOW_MAX. */
@@ -185,7 +183,6 @@ export class SplitDevice extends ChainReader implements DeviceRing {
     this.heads.fill(0);
     this.filledId.fill(0);
     this.filled = 0;
-    this.span = 0;
     this.mend();
   }
 
@@ -307,7 +304,6 @@ export class SplitDevice extends ChainReader implements DeviceRing {
     }
     if (taken === 0) return result === RESULT_BROKEN ? this.convict() : result;
     this.position = (start + taken) & 0xffff;
-    this.span = Math.min(this.span + taken, size);
     this.inFlight += taken;
     this.counts[COUNT_ADDED] += taken;
     this.counts[COUNT_BYTES_OUT] += bytesOut;
@@ -525,7 +521,6 @@ export class SplitDevice extends ChainReader implements DeviceRing {
       this.heads[(head << HEAD_SHIFT) + STATE] = 0;
     }
     this.position = (this.position - n) & 0xffff;
-    this.span -= n;
     this.inFlight -= n;
     return 1;
   }
@@ -659,11 +654,11 @@ export class SplitDevice extends ChainReader implements DeviceRing {
    * as used completely, so only such elements go without an entry of their own.
    */
   private complete(): void {
-    let next = this.oldestDone();
+    const { heads, usedRing, used } = this;
+    let next = this.doneAt(used);
     if (next < 0) return;
     this.memory.fresh();
     const { u32 } = this.memory;
-    const { heads, usedRing, used } = this;
     const mask = this.size - 1;
     let bytesIn = 0;
     let n = 0;
@@ -680,28 +675,24 @@ export class SplitDevice extends ChainReader implements DeviceRing {
         whole = written === heads[h + WRITABLE] && written !== 0xffffffff;
         heads[h + STATE] = 0;
         bytesIn += written;
-        this.span--;
-        this.filled--;
         n++;
-        next = this.oldestDone();
+        next = this.doneAt((used + n) & POSITION);
       } while (whole && next >= 0);
       u32[u + ELEM_ID] = id;
       u32[u + ELEM_LEN] = written;
     }
+    this.filled -= n;
     this.publishUsed(n, bytesIn);
   }
 
-  /** Head of the oldest element in flight if it is done, else -1. The places of detached ones are passed over. */
-  private oldestDone(): number {
+  /**
+   * Head of the element popped at `position` if it is done, else -1. In order the next used entry is for what was
+   * popped at that index: if that was detached, none follows any more.
+   */
+  private doneAt(position: number): number {
     const { heads, size } = this;
-    for (; this.span !== 0; this.span--) {
-      const position = (this.position - this.span) & 0xffff;
-      const head = heads[((position & (size - 1)) << HEAD_SHIFT) + POPPED];
-      const state = head < size ? heads[(head << HEAD_SHIFT) + STATE] : 0;
-      if (state === (FILLED | position)) return head;
-      if (state === (IN_FLIGHT | position)) return -1;
-    }
-    return -1;
+    const head = heads[((position & (size - 1)) << HEAD_SHIFT) + POPPED];
+    return head < size && heads[(head << HEAD_SHIFT) + STATE] === (FILLED | position) ? head : -1;
   }
 
   /** Exposes the next `n` used entries, which have been written. */
@@ -805,7 +796,6 @@ export class SplitDevice extends ChainReader implements DeviceRing {
       heads[h + WRITTEN] = Math.max(0, written);
       if (ago >= 0) heads[((position & mask) << HEAD_SHIFT) + POPPED] = id;
       if (written >= 0) this.filled++;
-      this.span = Math.max(this.span, ago + 1);
     }
     for (const { offset, id, written } of fills) {
       const slot = (used + offset) & mask;
