@@ -26,6 +26,7 @@ export type { Completions } from './queue/completions.js';
 export type { DeviceQueue, DeviceQueueOptions, Element, Piece } from './queue/device-queue.js';
 export type { Completion, DriverQueue, DriverQueueOptions, IndirectOptions } from './queue/driver-queue.js';
 export type { Elements } from './queue/elements.js';
+export type { DeviceInspection, DriverInspection } from './queue/inspect/inspect.js';
 export type { Areas, QueueOptions, Segment } from './queue/queue.js';
 export type { DeviceState, DriverState } from './queue/state.js';
 export type { QueueStats } from './stats.js';

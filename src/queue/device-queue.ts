@@ -5,6 +5,7 @@ import { VringError } from '../errors.js';
 import type { Arena, LinearMemory } from '../memory.js';
 import { integer, show } from './check.js';
 import { Elements } from './elements.js';
+import { type DeviceInspection, inspectDevice } from './inspect/inspect.js';
 import {
   type Areas,
   type CheckedOptions,
@@ -339,6 +340,17 @@ export class DeviceQueue extends Queue<DeviceRing> {
     });
     this.core.release();
     this.core = core;
+  }
+
+  /**
+   * Everything there is to know about the queue, for people: what it remembers beside what stands in memory,
+   * and what is wrong with it. Plain data, ready for JSON. Never throws because of what the driver wrote, and
+   * works on a broken queue.
+   */
+  inspect(): DeviceInspection {
+    const known = { fault: this.fault, stats: this.stats() };
+    const { regions } = this.config;
+    return inspectDevice(this.core.save(), this.config, known, { buffer: this.memory.buffer, regions });
   }
 
   /** Makes the queue as new: no fault, nothing in flight, positions 0. The ring is the driver's to clear. */

@@ -5,6 +5,7 @@ import type { Arena, LinearMemory } from '../memory.js';
 import { Burst } from './burst.js';
 import { integer, show } from './check.js';
 import { Completions } from './completions.js';
+import { type DriverInspection, inspectDriver } from './inspect/inspect.js';
 import {
   type Areas,
   areaLayout,
@@ -395,6 +396,16 @@ export class DriverQueue extends Queue<DriverRing> {
     this.core = core;
     this.before = undefined;
     if (!mine) this.plan = { config: { ...config, tables }, blocks: this.plan.blocks };
+  }
+
+  /**
+   * Everything there is to know about the queue, for people: what it remembers beside what stands in memory,
+   * and what is wrong with it. Plain data, ready for JSON. Never throws because of what the device wrote, and
+   * works on a broken queue.
+   */
+  inspect(): DriverInspection {
+    const known = { fault: this.fault, stats: this.stats() };
+    return inspectDriver(this.core.save(), this.plan.config, known, this.memory.buffer);
   }
 
   /** Position of a ring in which nothing was made available. */
