@@ -9,10 +9,10 @@ const CENTRE: CycleOptions = { burst: 32, size: 256, segments: 1, eventIdx: true
 
 const CONTENDERS = {
   'wasm-burst': 'wasm',
-  'wasm-records': 'wasm',
+  'wasm-methods': 'wasm',
   'wasm-single': 'wasm',
   'typescript-burst': 'typescript',
-  'typescript-records': 'typescript',
+  'typescript-methods': 'typescript',
   'typescript-single': 'typescript',
   'bare-loop': 'none',
 };

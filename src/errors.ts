@@ -35,6 +35,16 @@ export class VringError extends Error {
   }
 }
 
+/** Short form of any value for an error message. */
+export function show(value: unknown): string {
+  if (typeof value === 'bigint') return `${value}n`;
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, 40));
+  if (Array.isArray(value)) return `an array of ${value.length}`;
+  if (typeof value === 'object' && value !== null)
+    return `an object (${value.constructor?.name ?? 'Object'})`;
+  return String(value);
+}
+
 /** Why a queue is broken. */
 export interface Fault {
   code: ErrorCode;

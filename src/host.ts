@@ -1,5 +1,5 @@
 import type { Engine } from './engine/engine.js';
-import { VringError } from './errors.js';
+import { show, VringError } from './errors.js';
 import {
   ADDRESS_SPACE,
   Arena,
@@ -9,7 +9,7 @@ import {
   LinearMemory,
   type MemoryLike,
 } from './memory.js';
-import { integer, show } from './queue/check.js';
+import { integer } from './queue/check.js';
 import { DeviceQueue, type DeviceQueueOptions } from './queue/device-queue.js';
 import { DriverQueue, type DriverQueueOptions } from './queue/driver-queue.js';
 
@@ -51,6 +51,8 @@ export function prepareMemory(
   if (given === undefined) {
     const start = base ?? 0;
     const bytes = size ?? DEFAULT_SIZE;
+    if (start + bytes > ADDRESS_SPACE)
+      throw new VringError('EINVAL', `base ${start} + size ${bytes} is above 2^32: addresses have 32 bits`);
     const memory = new LinearMemory(createMemory(start + bytes, shared ?? false, plain));
     return { memory, arena: new Arena(start, bytes) };
   }
@@ -68,7 +70,7 @@ export function prepareMemory(
   const start = base ?? 0;
   const { byteLength } = memory.buffer;
   const bytes = size ?? byteLength - start;
-  if (bytes <= 0 || start + bytes > byteLength)
+  if (bytes <= 0 || start + bytes > Math.min(byteLength, ADDRESS_SPACE))
     throw new VringError('EINVAL', `base ${start} + size ${bytes} leaves the memory of ${byteLength} bytes`);
   return { memory, arena: new Arena(start, bytes) };
 }

@@ -1,9 +1,8 @@
 import { TypeScriptEngine } from './engine/typescript/engine.js';
 import { WasmEngine } from './engine/wasm/engine.js';
 import { instantiateEngine } from './engine/wasm/module.js';
-import { VringError } from './errors.js';
+import { show, VringError } from './errors.js';
 import { Host, type MemoryOptions, prepareMemory } from './host.js';
-import { show } from './queue/check.js';
 
 export interface LoadOptions extends MemoryOptions {
   /**
@@ -27,16 +26,16 @@ export interface LoadOptions extends MemoryOptions {
 export async function loadEngine(options: LoadOptions = {}): Promise<Host> {
   if (typeof options !== 'object' || options === null)
     throw new VringError('EINVAL', `options must be an object, got ${show(options)}`);
-  const choice = options.engine ?? 'auto';
+  const { engine: choice = 'auto', module } = options;
   if (choice !== 'auto' && choice !== 'wasm' && choice !== 'typescript')
     throw new VringError('EINVAL', `engine must be 'auto', 'wasm' or 'typescript', got ${show(choice)}`);
-  if (choice === 'typescript') return typescript(options, 'asked for');
   const allowed = typeof WebAssembly === 'object';
+  if (module !== undefined && !(allowed && module instanceof WebAssembly.Module))
+    throw new VringError('EINVAL', `module must be a WebAssembly.Module, got ${show(module)}`);
+  if (choice === 'typescript') return typescript(options, 'asked for');
   if (!allowed && choice === 'wasm')
     throw new VringError('ENOTSUP', "there is no WebAssembly here: use engine 'typescript'");
   if (!allowed) return typescript(options, 'there is no WebAssembly here');
-  if (options.module !== undefined && !(options.module instanceof WebAssembly.Module))
-    throw new VringError('EINVAL', `module must be a WebAssembly.Module, got ${show(options.module)}`);
   if (options.memory !== undefined && !(options.memory instanceof WebAssembly.Memory)) {
     // What is no memory at all is refused by prepareMemory.
     if (choice === 'auto') return typescript(options, 'the memory is a plain buffer');
@@ -47,7 +46,7 @@ export async function loadEngine(options: LoadOptions = {}): Promise<Host> {
   }
   const { memory, arena } = prepareMemory(options, false);
   try {
-    const wasm = await instantiateEngine(memory.wasm as WebAssembly.Memory, memory.shared, options.module);
+    const wasm = await instantiateEngine(memory.wasm as WebAssembly.Memory, memory.shared, module);
     const reason = choice === 'wasm' ? 'asked for' : 'WebAssembly is allowed here';
     return new Host(new WasmEngine(wasm, memory, arena), memory, arena, reason);
   } catch (error) {

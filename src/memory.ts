@@ -1,4 +1,4 @@
-import { VringError } from './errors.js';
+import { show, VringError } from './errors.js';
 
 /** A memory that queues can live in. */
 export type MemoryLike = WebAssembly.Memory | ArrayBuffer | SharedArrayBuffer;
@@ -52,11 +52,25 @@ export class LinearMemory {
     return true;
   }
 
+  /**
+   * Takes in all of a memory that may have grown. A shared memory that grows leaves the old views as they
+   * are, too short: so this comes before addresses are checked against the size of the memory.
+   * @returns bytes in reach
+   */
+  extend(): number {
+    if (this.buffer.byteLength !== this.u8.length) this.derive();
+    return this.u8.length;
+  }
+
   private derive(): void {
     const { buffer } = this;
-    this.u8 = new Uint8Array(buffer);
-    this.u16 = new Uint16Array(buffer, 0, buffer.byteLength >>> 1);
-    this.u32 = new Uint32Array(buffer, 0, buffer.byteLength >>> 2);
+    if (buffer.byteLength === 0 && !this.wasm)
+      throw new VringError('EINVAL', 'the memory is empty, or its buffer was transferred away');
+    // Not `>>>`: a memory may have 2^32 bytes, and a plain buffer more, out of reach.
+    const bytes = Math.min(buffer.byteLength, ADDRESS_SPACE);
+    this.u8 = new Uint8Array(buffer, 0, bytes);
+    this.u16 = new Uint16Array(buffer, 0, Math.floor(bytes / 2));
+    this.u32 = new Uint32Array(buffer, 0, Math.floor(bytes / 4));
   }
 }
 
@@ -120,9 +134,9 @@ export class Arena {
    */
   alloc(size: number, align = 16): number {
     if (!Number.isInteger(size) || size <= 0 || size > ADDRESS_SPACE)
-      throw new VringError('EINVAL', `size must be a positive number of bytes, got ${size}`);
+      throw new VringError('EINVAL', `size must be a positive number of bytes, got ${show(size)}`);
     if (!Number.isInteger(align) || align <= 0 || align > 2 ** 30 || (align & (align - 1)) !== 0)
-      throw new VringError('EINVAL', `align must be a power of two, got ${align}`);
+      throw new VringError('EINVAL', `align must be a power of two, got ${show(align)}`);
     const list = this.free_;
     for (let i = 0; i < list.length; i++) {
       const range = list[i];
@@ -149,7 +163,10 @@ export class Arena {
   free(address: number): void {
     const size = this.taken.get(address);
     if (size === undefined)
-      throw new VringError('EINVAL', `address ${address} is not allocated: freed twice, or never handed out`);
+      throw new VringError(
+        'EINVAL',
+        `address ${show(address)} is not allocated: freed twice, or never handed out`,
+      );
     this.taken.delete(address);
     const list = this.free_;
     let i = 0;

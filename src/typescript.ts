@@ -1,7 +1,6 @@
 import { TypeScriptEngine } from './engine/typescript/engine.js';
-import { VringError } from './errors.js';
+import { show, VringError } from './errors.js';
 import { Host, type MemoryOptions, prepareMemory } from './host.js';
-import { show } from './queue/check.js';
 
 export * from './public.js';
 

@@ -1,4 +1,4 @@
-import { VringError } from '../errors.js';
+import { show, VringError } from '../errors.js';
 
 /** A range of guest memory: guest addresses [guest, guest + length) lie at `local` in the engine's memory. */
 export interface Region {
@@ -24,7 +24,7 @@ function exact(value: unknown, what: string): bigint {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return BigInt(value);
   throw new VringError(
     'EINVAL',
-    `${what} must be an integer from 0 to 2^64-1 (a bigint above 2^53-1), got ${String(value)}`,
+    `${what} must be an integer from 0 to 2^64-1 (a bigint above 2^53-1), got ${show(value)}`,
   );
 }
 
@@ -41,13 +41,18 @@ export class Regions {
    * @throws VringError EINVAL for a region that is empty, wraps, overlaps another or leaves the memory
    */
   constructor(regions: Iterable<Region>, limit: number) {
+    if (typeof regions !== 'object' || typeof regions?.[Symbol.iterator] !== 'function')
+      throw new VringError(
+        'EINVAL',
+        `regions must be an array of {guest, length, local}, got ${show(regions)}`,
+      );
     const sorted: ExactRegion[] = [];
     let index = 0;
     for (const region of regions) {
       if (typeof region !== 'object' || region === null)
         throw new VringError(
           'EINVAL',
-          `regions[${index}] must be {guest, length, local}, got ${String(region)}`,
+          `regions[${index}] must be {guest, length, local}, got ${show(region)}`,
         );
       const guest = exact(region.guest, `regions[${index}].guest`);
       const length = exact(region.length, `regions[${index}].length`);

@@ -1,7 +1,7 @@
 import * as L from '../../assembly/abi/layout.js';
-import { VringError } from '../errors.js';
+import { show, VringError } from '../errors.js';
 import type { Arena, LinearMemory } from '../memory.js';
-import { integer, show } from './check.js';
+import { integer, isU32 } from './check.js';
 import { Records } from './records.js';
 
 const U32 = 2 ** 32;
@@ -40,6 +40,8 @@ export class Burst {
   /** Word 3 of the record of a buffer that is one device-writable segment. */
   static readonly IN = ONE_IN;
 
+  /** Undefined once freed. @internal */
+  memory: LinearMemory | undefined;
   /** Most buffers that wait here at a time. */
   readonly buffers: number;
   /** Most segments of all of them. */
@@ -56,15 +58,11 @@ export class Burst {
   private last = 0;
 
   /** Use `driver.createBurst`. @internal */
-  constructor(
-    /** @internal */ readonly memory: LinearMemory,
-    arena: Arena,
-    buffers: number,
-    segments: number,
-  ) {
+  constructor(memory: LinearMemory, arena: Arena, buffers: number, segments?: number) {
+    this.memory = memory;
     this.buffers = integer(buffers, 'buffers', 1, 1 << 20);
-    this.segments = integer(segments, 'segments', 1, 1 << 22);
-    this.segmentRecords = new Records(memory, arena, segments * L.SEGMENT_BYTES);
+    this.segments = segments === undefined ? buffers * 4 : integer(segments, 'segments', 1, 1 << 22);
+    this.segmentRecords = new Records(memory, arena, this.segments * L.SEGMENT_BYTES);
     try {
       this.tokenRecords = new Records(memory, arena, buffers * L.TOKEN_BYTES);
     } catch (error) {
@@ -105,11 +103,11 @@ export class Burst {
     const at = this.tail;
     if (at === this.segments)
       this.fail('ENOSPC', `the burst holds ${this.segments} segments: create a larger one`);
-    if (length >>> 0 !== length)
+    if (!isU32(length))
       this.fail('EINVAL', `length must be an integer from 0 to 2^32-1, got ${show(length)}`);
     const { view } = this.segmentRecords;
     const word = at * WORDS;
-    if (typeof address === 'number' && address >>> 0 === address) {
+    if (isU32(address)) {
       view[word] = address;
       view[word + 1] = 0;
     } else this.wide(view, word, address, length);
@@ -143,8 +141,7 @@ export class Burst {
    */
   end(token: number): void {
     const segments = this.tail - this.open;
-    if (token >>> 0 !== token)
-      this.fail('EINVAL', `token must be an integer from 0 to 2^32-1, got ${show(token)}`);
+    if (!isU32(token)) this.fail('EINVAL', `token must be an integer from 0 to 2^32-1, got ${show(token)}`);
     if (segments === 0) this.fail('EINVAL', 'a buffer needs at least one segment: call out or in before end');
     const index = this.firstToken + this.count;
     if (index === this.buffers)
@@ -276,6 +273,8 @@ export class Burst {
 
   /** Gives the records back to the arena. The burst must not be used afterwards. */
   free(): void {
+    this.clear();
+    this.memory = undefined;
     this.segmentRecords.free();
     this.tokenRecords.free();
   }

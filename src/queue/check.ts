@@ -1,4 +1,4 @@
-import { VringError } from '../errors.js';
+import { show, VringError } from '../errors.js';
 
 /** Throws EINVAL unless `value` is an integer from `min` to `max`; returns it. */
 export function integer(value: unknown, what: string, min: number, max: number): number {
@@ -7,12 +7,5 @@ export function integer(value: unknown, what: string, min: number, max: number):
   return value;
 }
 
-/** Short form of any value for an error message. */
-export function show(value: unknown): string {
-  if (typeof value === 'bigint') return `${value}n`;
-  if (typeof value === 'string') return JSON.stringify(value.slice(0, 40));
-  if (Array.isArray(value)) return `an array of ${value.length}`;
-  if (typeof value === 'object' && value !== null)
-    return `an object (${value.constructor?.name ?? 'Object'})`;
-  return String(value);
-}
+/** True for what fits a word of 32 bits. */
+export const isU32 = (value: unknown): value is number => typeof value === 'number' && value >>> 0 === value;

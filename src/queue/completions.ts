@@ -1,35 +1,34 @@
 import * as L from '../../assembly/abi/layout.js';
-import { VringError } from '../errors.js';
+import { show, VringError } from '../errors.js';
 import type { Arena, LinearMemory } from '../memory.js';
-import { integer, show } from './check.js';
+import { integer, isU32 } from './check.js';
 import { Records } from './records.js';
 
 /** Buffers that came back from the device: records in the engine's memory, read without garbage. */
 export class Completions {
+  /** Undefined once freed. @internal */
+  memory: LinearMemory | undefined;
   readonly capacity: number;
   /** How many the last `getBurst` brought. */
   count = 0;
   private readonly records: Records;
 
   /** Use `driver.createCompletions`. @internal */
-  constructor(
-    /** @internal */ readonly memory: LinearMemory,
-    arena: Arena,
-    capacity: number,
-  ) {
+  constructor(memory: LinearMemory, arena: Arena, capacity: number) {
+    this.memory = memory;
     this.capacity = integer(capacity, 'capacity', 1, 1 << 20);
     this.records = new Records(memory, arena, capacity * L.COMPLETION_BYTES);
   }
 
   /** Token that the buffer was added with. @param i 0 … count-1 */
   token(i: number): number {
-    if (i >>> 0 >= this.count) this.range(i);
+    if (!isU32(i) || i >= this.count) this.range(i);
     return this.records.view[i * 2];
   }
 
   /** Bytes that the device wrote, never more than the buffer's writable length. @param i 0 … count-1 */
   length(i: number): number {
-    if (i >>> 0 >= this.count) this.range(i);
+    if (!isU32(i) || i >= this.count) this.range(i);
     return this.records.view[i * 2 + 1];
   }
 
@@ -55,6 +54,8 @@ export class Completions {
 
   /** Gives the records back to the arena. The object must not be used afterwards. */
   free(): void {
+    this.count = 0;
+    this.memory = undefined;
     this.records.free();
   }
 }

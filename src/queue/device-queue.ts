@@ -1,9 +1,9 @@
 import * as L from '../../assembly/abi/layout.js';
 import type { DeviceRing, DeviceRingConfig, Engine } from '../engine/engine.js';
 import { type Region, Regions } from '../engine/regions.js';
-import { VringError } from '../errors.js';
+import { show, VringError } from '../errors.js';
 import type { Arena, LinearMemory } from '../memory.js';
-import { integer, show } from './check.js';
+import { integer, isU32 } from './check.js';
 import { Elements } from './elements.js';
 import { type DeviceInspection, inspectDevice } from './inspect/inspect.js';
 import {
@@ -76,7 +76,7 @@ export class DeviceQueue extends Queue<DeviceRing> {
     this.config = config;
     this.interruptDriver = interrupt;
     try {
-      this.single = new Elements(memory, arena, 1, Math.min(checked.size, SCRATCH_PIECES));
+      this.single = new Elements(memory, arena, 1, Math.min(checked.size, SCRATCH_PIECES), checked.size);
     } catch (error) {
       this.core.release();
       throw error;
@@ -97,7 +97,13 @@ export class DeviceQueue extends Queue<DeviceRing> {
     let { single } = this;
     let got = this.core.popBurst(single.elementsAddress, single.piecesAddress, single.pieces, 1);
     while (got === L.RESULT_NO_ROOM && single.pieces < L.PIECES_MAX) {
-      const larger = new Elements(this.memory, this.arena, 1, Math.min(L.PIECES_MAX, single.pieces * 4));
+      const larger = new Elements(
+        this.memory,
+        this.arena,
+        1,
+        Math.min(L.PIECES_MAX, single.pieces * 4),
+        this.size,
+      );
       single.free();
       this.single = single = larger;
       got = this.core.popBurst(single.elementsAddress, single.piecesAddress, single.pieces, 1);
@@ -122,9 +128,11 @@ export class DeviceQueue extends Queue<DeviceRing> {
    * @throws VringError ENOSPC if one buffer has more pieces than `elements` holds; the fault's code when
    *   the driver broke the rules of the ring
    */
-  popBurst(elements: Elements, max = elements.capacity): number {
-    if (elements?.memory !== this.memory) this.sameMemory(elements, 'elements');
-    if (max !== elements.capacity) this.counted(() => integer(max, 'max', 0, elements.capacity));
+  popBurst(elements: Elements, max?: number): number {
+    if (!(elements instanceof Elements) || elements.memory !== this.memory)
+      this.failRecords(elements, 'elements');
+    if (max === undefined) max = elements.capacity;
+    else if (max !== elements.capacity) this.counted(() => integer(max, 'max', 0, elements.capacity));
     const got = this.core.popBurst(elements.elementsAddress, elements.piecesAddress, elements.pieces, max);
     if (got < 0) this.failPop(got, elements);
     elements.count = got;
@@ -139,8 +147,7 @@ export class DeviceQueue extends Queue<DeviceRing> {
 
   /** Room for elements to be popped in one go. @param pieces in all; four for each element if absent, but enough for any chain */
   createElements(capacity: number, pieces?: number): Elements {
-    const enough = Math.min(L.PIECES_MAX, Math.max(this.size, capacity * 4));
-    return new Elements(this.memory, this.arena, capacity, pieces ?? enough);
+    return new Elements(this.memory, this.arena, capacity, pieces, this.size);
   }
 
   /**
@@ -158,9 +165,11 @@ export class DeviceQueue extends Queue<DeviceRing> {
    * @throws VringError EINVAL for an element that is not in flight or whose written length is too large;
    *   those before it have been pushed
    */
-  pushBurst(elements: Elements, n = elements.count): number {
-    if (elements?.memory !== this.memory) this.sameMemory(elements, 'elements');
-    if (n !== elements.count) this.counted(() => integer(n, 'n', 0, elements.count));
+  pushBurst(elements: Elements, n?: number): number {
+    if (!(elements instanceof Elements) || elements.memory !== this.memory)
+      this.failRecords(elements, 'elements');
+    if (n === undefined) n = elements.count;
+    else if (n !== elements.count) this.counted(() => integer(n, 'n', 0, elements.count));
     const pushed = this.core.pushBurst(elements.elementsAddress, n);
     if (pushed > 0) this.interrupt();
     if (pushed !== n) this.failPush(pushed, elements);
@@ -201,11 +210,10 @@ export class DeviceQueue extends Queue<DeviceRing> {
     if (typeof element !== 'object' || element === null)
       this.fail('EINVAL', `element must be what pop returned, got ${show(element)}`);
     const { id } = element;
-    if (id >>> 0 !== id) this.fail('EINVAL', `element.id must be what pop returned, got ${show(id)}`);
-    if (written >>> 0 !== written)
+    if (!isU32(id)) this.fail('EINVAL', `element.id must be what pop returned, got ${show(id)}`);
+    if (!isU32(written))
       this.fail('EINVAL', `written must be an integer from 0 to 2^32-1, got ${show(written)}`);
-    if (i >>> 0 !== i)
-      this.fail('EINVAL', `slot must be an integer from 0 to ${this.size - 1}, got ${show(i)}`);
+    if (!isU32(i)) this.fail('EINVAL', `slot must be an integer from 0 to ${this.size - 1}, got ${show(i)}`);
     const result = this.core.fill(id, written, i);
     if (result === L.RESULT_SLOT)
       this.fail(
@@ -220,7 +228,7 @@ export class DeviceQueue extends Queue<DeviceRing> {
    * @throws VringError EINVAL
    */
   flush(n: number): void {
-    if (n >>> 0 !== n) this.fail('EINVAL', `n must be an integer from 0 to ${this.size}, got ${show(n)}`);
+    if (!isU32(n)) this.fail('EINVAL', `n must be an integer from 0 to ${this.size}, got ${show(n)}`);
     const result = this.core.flush(n);
     if (result === L.RESULT_SLOT) this.fail('EINVAL', `not all of the next ${n} slots are filled`);
     if (result < 0) this.failBroken();
@@ -245,15 +253,14 @@ export class DeviceQueue extends Queue<DeviceRing> {
   /** Puts the last `n` popped elements back. @returns false if one of them is no longer in flight; nothing changed then */
   rewind(n: number): boolean {
     if (this.broken) this.failBroken();
-    if (n >>> 0 !== n) this.fail('EINVAL', `n must be an integer from 0 to ${this.size}, got ${show(n)}`);
+    if (!isU32(n)) this.fail('EINVAL', `n must be an integer from 0 to ${this.size}, got ${show(n)}`);
     return this.core.rewind(n) === 1;
   }
 
   /** Forgets an element without giving it back: it will never be pushed. @throws VringError EINVAL if it is not in flight */
   detach(element: Pick<Element, 'id'>): void {
     const id = element?.id;
-    if (typeof id !== 'number' || id >>> 0 !== id || this.core.detach(id) !== 0)
-      this.fail('EINVAL', `element ${show(id)} is not in flight`);
+    if (!isU32(id) || this.core.detach(id) !== 0) this.fail('EINVAL', `element ${show(id)} is not in flight`);
   }
 
   /**
@@ -360,7 +367,7 @@ export class DeviceQueue extends Queue<DeviceRing> {
 
   /** Gives everything back to the arena. The queue must not be used afterwards. */
   release(): void {
-    this.core.release();
+    this.releaseCore();
     this.single.free();
   }
 }
@@ -372,12 +379,6 @@ function deviceConfig(checked: CheckedOptions, given: Areas, regions: Regions): 
 }
 
 function checkRegions(regions: Iterable<Region> | undefined, memory: LinearMemory): Regions {
-  const { byteLength } = memory.buffer;
-  if (regions === undefined) return new Regions([{ guest: 0, length: byteLength, local: 0 }], byteLength);
-  if (typeof regions !== 'object' || typeof regions[Symbol.iterator] !== 'function')
-    throw new VringError(
-      'EINVAL',
-      `regions must be an array of {guest, length, local}, got ${show(regions)}`,
-    );
-  return new Regions(regions, byteLength);
+  const bytes = memory.extend();
+  return new Regions(regions === undefined ? [{ guest: 0, length: bytes, local: 0 }] : regions, bytes);
 }

@@ -1,9 +1,9 @@
 import * as L from '../../assembly/abi/layout.js';
 import type { DriverRing, DriverRingConfig, Engine, LocalAreas } from '../engine/engine.js';
-import { VringError } from '../errors.js';
+import { show, VringError } from '../errors.js';
 import type { Arena, LinearMemory } from '../memory.js';
 import { Burst } from './burst.js';
-import { integer, show } from './check.js';
+import { integer } from './check.js';
 import { Completions } from './completions.js';
 import { type DriverInspection, inspectDriver } from './inspect/inspect.js';
 import {
@@ -69,18 +69,19 @@ export class DriverQueue extends Queue<DriverRing> {
   /** Use `engine.driverQueue`. @internal */
   constructor(engine: Engine, memory: LinearMemory, arena: Arena, options: DriverQueueOptions) {
     const checked = checkOptions(options);
-    const { notify, strict = false } = options;
+    const { notify, strict = false, indirect: tableOptions = {} } = options;
+    if (typeof tableOptions !== 'object' || tableOptions === null)
+      throw new VringError('EINVAL', `indirect must be {policy, memory}, got ${show(tableOptions)}`);
     if (notify !== undefined && typeof notify !== 'function')
       throw new VringError('EINVAL', `notify must be a function, got ${show(notify)}`);
     if (typeof strict !== 'boolean')
       throw new VringError('EINVAL', `strict must be a boolean, got ${show(strict)}`);
-    const policy = options.indirect?.policy ?? 'always';
+    const { policy = 'always', memory: tableOption } = tableOptions;
     if (policy !== 'always' && policy !== 'never')
       throw new VringError('EINVAL', `indirect.policy must be 'always' or 'never', got ${show(policy)}`);
-    const tableOption = options.indirect?.memory;
     const indirect = checked.indirect && policy === 'always';
     const plan = planRing(memory, arena, { ...checked, indirect, strict }, options.areas, tableOption);
-    const before = options.areas && copyAreas(memory, plan.config);
+    const before = options.areas === undefined ? undefined : copyAreas(memory, plan.config);
     let core: DriverRing | undefined;
     let scratch: Burst | undefined;
     try {
@@ -186,13 +187,13 @@ export class DriverQueue extends Queue<DriverRing> {
    *   with `burst.clear()`); the fault's code when the queue is broken
    */
   addBurst(burst: Burst): number {
-    if (burst?.memory !== this.memory) this.sameMemory(burst, 'burst');
+    if (!(burst instanceof Burst) || burst.memory !== this.memory) this.failRecords(burst, 'burst');
     const { pending } = burst;
     return pending === 0 ? 0 : this.addPending(burst, pending);
   }
 
   /** Room for buffers to be added in one go. @param segments in all; four for each buffer if absent */
-  createBurst(buffers: number, segments = buffers * 4): Burst {
+  createBurst(buffers: number, segments?: number): Burst {
     return new Burst(this.memory, this.arena, buffers, segments);
   }
 
@@ -231,7 +232,8 @@ export class DriverQueue extends Queue<DriverRing> {
    * @returns how many; if fewer than it holds, an interrupt will come for the next one
    */
   getBurst(completions: Completions): number {
-    if (completions?.memory !== this.memory) this.sameMemory(completions, 'completions');
+    if (!(completions instanceof Completions) || completions.memory !== this.memory)
+      this.failRecords(completions, 'completions');
     const got = this.core.getBurst(completions.address, completions.capacity);
     if (got < 0) this.failBroken();
     completions.count = got;
@@ -415,7 +417,7 @@ export class DriverQueue extends Queue<DriverRing> {
 
   /** Gives everything back to the arena. The queue must not be used afterwards. */
   release(): void {
-    this.core.release();
+    this.releaseCore();
     this.scratch.free();
     this.single.free();
     for (const address of this.plan.blocks.splice(0)) this.arena.free(address);
@@ -443,21 +445,27 @@ function planRing(
     blocks.push(address);
     return address;
   };
+  const reach = memory.extend();
   const locate = (address: number | bigint, bytes: number) =>
-    Number(address) + bytes <= memory.buffer.byteLength ? Number(address) : undefined;
+    Number(address) + bytes <= reach ? Number(address) : undefined;
   try {
     const layout = areaLayout(ring, size);
     const areas = checkAreas(
-      given ?? {
-        descriptor: take(layout.descriptor.bytes, layout.descriptor.align),
-        driver: take(layout.driver.bytes, layout.driver.align),
-        device: take(layout.device.bytes, layout.device.align),
-      },
+      given !== undefined
+        ? given
+        : {
+            descriptor: take(layout.descriptor.bytes, layout.descriptor.align),
+            driver: take(layout.driver.bytes, layout.driver.align),
+            device: take(layout.device.bytes, layout.device.align),
+          },
       ring,
       size,
       locate,
     );
     const tables = indirect ? tableMemory(tableOption, size, take, locate) : { address: 0, length: 0 };
+    for (const area of AREAS)
+      if (areas[area] < tables.address + tables.length && tables.address < areas[area] + layout[area].bytes)
+        throw new VringError('EINVAL', `indirect.memory overlaps areas.${area} at ${areas[area]}`);
     return { config: { ...wanted, areas, tables }, blocks };
   } catch (error) {
     for (const address of blocks) arena.free(address);

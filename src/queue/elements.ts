@@ -1,7 +1,7 @@
 import * as L from '../../assembly/abi/layout.js';
-import { VringError } from '../errors.js';
+import { show, VringError } from '../errors.js';
 import type { Arena, LinearMemory } from '../memory.js';
-import { integer, show } from './check.js';
+import { integer, isU32 } from './check.js';
 import { Records } from './records.js';
 
 /**
@@ -10,6 +10,8 @@ import { Records } from './records.js';
  * ones; `address(p)` and `length(p)` say where piece `p` lies in the engine's memory.
  */
 export class Elements {
+  /** Undefined once freed. @internal */
+  memory: LinearMemory | undefined;
   readonly capacity: number;
   /** Most pieces of all elements of one burst together. */
   readonly pieces: number;
@@ -18,18 +20,27 @@ export class Elements {
   private readonly elementRecords: Records;
   private readonly pieceRecords: Records;
 
-  /** Use `device.createElements`. @internal */
+  /**
+   * Use `device.createElements`.
+   * @param pieces four for each element if absent, but enough for any chain of a queue of `size`
+   * @internal
+   */
   constructor(
-    /** @internal */ readonly memory: LinearMemory,
+    memory: LinearMemory,
     arena: Arena,
     capacity: number,
-    pieces: number,
+    pieces: number | undefined,
+    size: number,
   ) {
+    this.memory = memory;
     this.capacity = integer(capacity, 'capacity', 1, 1 << 20);
-    this.pieces = integer(pieces, 'pieces', 1, L.PIECES_MAX);
+    this.pieces =
+      pieces === undefined
+        ? Math.min(L.PIECES_MAX, Math.max(size, capacity * 4))
+        : integer(pieces, 'pieces', 1, L.PIECES_MAX);
     this.elementRecords = new Records(memory, arena, capacity * L.ELEMENT_BYTES);
     try {
-      this.pieceRecords = new Records(memory, arena, pieces * L.PIECE_BYTES);
+      this.pieceRecords = new Records(memory, arena, this.pieces * L.PIECE_BYTES);
     } catch (error) {
       this.elementRecords.free();
       throw error;
@@ -38,37 +49,37 @@ export class Elements {
 
   /** Head of the chain: what identifies the element until it is pushed. @param i 0 … count-1 */
   id(i: number): number {
-    if (i >>> 0 >= this.count) this.range(i);
+    if (!isU32(i) || i >= this.count) this.range(i);
     return this.elementRecords.view[i * 4];
   }
 
   /** Index of the first piece of element `i`. */
   first(i: number): number {
-    if (i >>> 0 >= this.count) this.range(i);
+    if (!isU32(i) || i >= this.count) this.range(i);
     return this.elementRecords.view[i * 4 + 1];
   }
 
   /** Number of device-readable pieces of element `i`. */
   outCount(i: number): number {
-    if (i >>> 0 >= this.count) this.range(i);
+    if (!isU32(i) || i >= this.count) this.range(i);
     return this.elementRecords.view[i * 4 + 2] & 0xffff;
   }
 
   /** Number of device-writable pieces of element `i`. */
   inCount(i: number): number {
-    if (i >>> 0 >= this.count) this.range(i);
+    if (!isU32(i) || i >= this.count) this.range(i);
     return this.elementRecords.view[i * 4 + 2] >>> 16;
   }
 
   /** Byte offset of piece `p` in the engine's memory. */
   address(p: number): number {
-    if (p >>> 0 >= this.pieces) this.pieceRange(p);
+    if (!isU32(p) || p >= this.pieces) this.pieceRange(p);
     return this.pieceRecords.view[p * 2];
   }
 
   /** Bytes of piece `p`. */
   length(p: number): number {
-    if (p >>> 0 >= this.pieces) this.pieceRange(p);
+    if (!isU32(p) || p >= this.pieces) this.pieceRange(p);
     return this.pieceRecords.view[p * 2 + 1];
   }
 
@@ -77,8 +88,8 @@ export class Elements {
    * @param bytes at most the element's writable length; `pushBurst` refuses more
    */
   setWritten(i: number, bytes: number): void {
-    if (i >>> 0 >= this.count) this.range(i);
-    if (bytes >>> 0 !== bytes)
+    if (!isU32(i) || i >= this.count) this.range(i);
+    if (!isU32(bytes))
       throw new VringError('EINVAL', `written must be an integer from 0 to 2^32-1, got ${show(bytes)}`);
     this.elementRecords.view[i * 4 + 3] = bytes;
   }
@@ -116,6 +127,8 @@ export class Elements {
 
   /** Gives the records back to the arena. The object must not be used afterwards. */
   free(): void {
+    this.count = 0;
+    this.memory = undefined;
     this.elementRecords.free();
     this.pieceRecords.free();
   }

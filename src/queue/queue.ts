@@ -1,10 +1,10 @@
 import * as L from '../../assembly/abi/layout.js';
 import type { LocalAreas, Ring, RingFormat } from '../engine/engine.js';
-import { describeFault, type ErrorCode, type Fault, VringError } from '../errors.js';
+import { describeFault, type ErrorCode, type Fault, show, VringError } from '../errors.js';
 import { FEATURE_BITS_MAX, Feature } from '../features.js';
 import type { Arena, LinearMemory } from '../memory.js';
 import { type QueueStats, readStats } from '../stats.js';
-import { integer, show } from './check.js';
+import { integer } from './check.js';
 
 /** A contiguous range: part of a buffer. */
 export interface Segment {
@@ -55,9 +55,9 @@ export function checkOptions(options: QueueOptions): CheckedOptions {
   if (ring !== 'split' && ring !== 'packed')
     throw new VringError('EINVAL', `ring must be 'split' or 'packed', got ${show(ring)}`);
   const size = checkSize(ring, options.size);
-  const given = options.features ?? [];
-  if (typeof given !== 'object' || typeof given[Symbol.iterator] !== 'function')
-    throw new VringError('EINVAL', `features must be an array of feature bits, got ${show(given)}`);
+  const { features: given = [] } = options;
+  if (typeof given !== 'object' || typeof given?.[Symbol.iterator] !== 'function')
+    throw new VringError('EINVAL', `features must be an array or a Set of bit numbers, got ${show(given)}`);
   const features = new Set<number>();
   for (const feature of given) features.add(integer(feature, 'feature', 0, FEATURE_BITS_MAX - 1));
   if (ring === 'split' && features.has(Feature.RING_PACKED))
@@ -142,6 +142,13 @@ export function checkAreas(
   return local;
 }
 
+/** The ring of a queue that was released. In place of a flag: what is not misused pays nothing for it. */
+const RELEASED = new Proxy({} as Ring, {
+  get() {
+    throw new VringError('EINVAL', 'the queue was released: make a new one');
+  },
+});
+
 /** What both sides of a queue have: a ring of the engine, its fault, statistics. */
 export abstract class Queue<R extends Ring> {
   readonly ring: RingFormat;
@@ -208,8 +215,16 @@ export abstract class Queue<R extends Ring> {
     }
   }
 
-  protected sameMemory(records: { memory: LinearMemory }, what: string): void {
-    if (records?.memory !== this.memory)
-      this.fail('EINVAL', `${what} must come from a queue of this engine, got ${show(records)}`);
+  protected failRecords(records: unknown, what: string): never {
+    this.fail(
+      'EINVAL',
+      `${what} must come from a queue of this engine and not be freed, got ${show(records)}`,
+    );
+  }
+
+  /** Gives the ring back. Whatever is asked of the queue afterwards is refused. */
+  protected releaseCore(): void {
+    this.core.release();
+    this.core = RELEASED as R;
   }
 }

@@ -1,4 +1,7 @@
+import { VringError } from '../errors.js';
 import type { Arena, LinearMemory } from '../memory.js';
+
+const NO_WORDS = new Uint32Array(0);
 
 /**
  * An array of records in the engine's memory, seen as 32-bit words. An unshared WebAssembly memory that
@@ -7,6 +10,7 @@ import type { Arena, LinearMemory } from '../memory.js';
 export class Records {
   readonly address: number;
   private words: Uint32Array;
+  private freed = false;
 
   constructor(
     readonly memory: LinearMemory,
@@ -23,11 +27,18 @@ export class Records {
   }
 
   private derive(): Uint32Array {
+    if (this.freed)
+      throw new VringError('EINVAL', 'these records were freed, or the queue was released: create new ones');
+    this.memory.fresh();
     this.words = new Uint32Array(this.memory.buffer, this.address, this.bytes >>> 2);
     return this.words;
   }
 
+  /** @throws VringError EINVAL if they were freed before: by now the address may be somebody else's */
   free(): void {
+    if (this.freed) this.derive();
     this.arena.free(this.address);
+    this.freed = true;
+    this.words = NO_WORDS;
   }
 }

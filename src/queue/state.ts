@@ -12,8 +12,7 @@ import type {
   LocalAreas,
   RingFormat,
 } from '../engine/engine.js';
-import { VringError } from '../errors.js';
-import { show } from './check.js';
+import { show, VringError } from '../errors.js';
 
 interface SavedQueue {
   version: 1;

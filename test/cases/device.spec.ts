@@ -175,7 +175,7 @@ describe('cases of a split device', () => {
     });
 
     describe('case 15: avail.ring names a head that is none', () => {
-      for (const head of [8, 9, 0x7fff, 0xffff])
+      for (const head of [8, 9, 0x7fff, 0x8000, 0x8001, 0xffff])
         it(`${head} of 8`, async () => {
           await set();
           bad(head, 'EPROTO', `head ${head}`, '8 descriptors');

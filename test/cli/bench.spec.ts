@@ -82,10 +82,10 @@ describe('bench', () => {
       const timed = report.results.filter(({ unit }) => unit === 'ns/buffer');
       expect(timed.map(({ name, engine }) => `${name} ${engine}`)).to.deep.equal([
         'wasm-burst wasm',
-        'wasm-records wasm',
+        'wasm-methods wasm',
         'wasm-single wasm',
         'typescript-burst typescript',
-        'typescript-records typescript',
+        'typescript-methods typescript',
         'typescript-single typescript',
         'bare-loop none',
       ]);

@@ -234,6 +234,16 @@ export class WasmDevice extends WasmRing implements DeviceRing {
     };
   }
 
+  /** Pops from the one on that the next used descriptor is for. */
+  private span({ avail, used, elements }: DeviceRingState): number {
+    const oldest = elements.reduce((most, { ago }) => Math.max(most, ago + 1), 0);
+    const slots = elements.reduce((sum, element) => sum + element.slots, 0);
+    // Slots between the positions that no element has: one that was detached, maybe before all that are left.
+    const between = (avail & 0x7fff) - (used & 0x7fff) + ((avail ^ used) & 0x8000 ? this.config.size : 0);
+    const detached = between > slots;
+    return detached && oldest === elements.length ? oldest + 1 : oldest;
+  }
+
   /** Record of the used entry `offset` slots behind the position in `words`. */
   private fillRecord(offset: number): number {
     return this.fillRing + ((this.word(L.DEVICE_FILL_FIRST) + offset) % this.config.size) * L.FILL_BYTES;
@@ -259,7 +269,7 @@ export class WasmDevice extends WasmRing implements DeviceRing {
     );
     this.wordSet(L.DEVICE_FILLS, inOrder ? done.length : fills.length);
     this.wordSet(L.DEVICE_ORDER, next);
-    this.wordSet(L.DEVICE_OLDEST, (next + size - (elements.length % size)) % size);
+    this.wordSet(L.DEVICE_SPAN, ring === 'packed' && inOrder ? this.span(state) : 0);
     this.wordSet(L.DEVICE_FILL_FIRST, ring === 'packed' ? 0 : state.used % size);
     for (const { id, writable, slots, ago, written } of elements) {
       const record = this.heads + id * L.HEAD_BYTES;

@@ -2,7 +2,7 @@
 
 import * as L from '../../../assembly/abi/layout.js';
 import { descriptorAddress, descriptorLength, flagNames, hex, type Reach, type RingBytes } from './bytes.js';
-import { Budget, type ChainView } from './chain.js';
+import { Budget, type ChainView, offence } from './chain.js';
 import {
   type EventView,
   eventView,
@@ -59,7 +59,14 @@ export function packedDump(ring: RingBytes, size: number, reach: Reach): PackedD
     descriptors.push(descriptor);
     if (descriptor.state !== 'available' || continues(table, size, descriptor)) continue;
     const { chain, id, slots } = packedChain(table, size, descriptor, true, reach, budget);
-    available.push({ slot, slots: slots.length, ...(id !== undefined && { id }), ...chain });
+    const problem = id !== undefined && id >= size ? offence(L.FAULT_HEAD_RANGE, id, size) : undefined;
+    available.push({
+      slot,
+      slots: slots.length,
+      ...(id !== undefined && { id }),
+      ...chain,
+      ...(problem !== undefined && { problem }),
+    });
   }
   return {
     ring: 'packed',
