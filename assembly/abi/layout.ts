@@ -163,7 +163,7 @@ export const DEVICE_IN_FLIGHT = 4;
 export const DEVICE_SLOTS = 5; // ring slots of the elements in flight, packed ring
 export const DEVICE_FILLS = 6;
 export const DEVICE_ORDER = 7; // index of the next pop in the ring of pops
-export const DEVICE_OLDEST = 8; // index of the oldest element there, packed ring in order
+export const DEVICE_SPAN = 8; // packed ring in order: pops from the one on that the next used descriptor is for
 export const DEVICE_FILL_FIRST = 9; // index of the next used entry in the ring of fills
 export const DEVICE_WORDS = 10;
 

@@ -12,9 +12,9 @@ import {
   DEVICE_FILL_FIRST,
   DEVICE_FILLS,
   DEVICE_IN_FLIGHT,
-  DEVICE_OLDEST,
   DEVICE_ORDER,
   DEVICE_SLOTS,
+  DEVICE_SPAN,
   DEVICE_UNSIGNALLED,
   DEVICE_USED,
   FAULT_CHAIN_BYTES,
@@ -95,9 +95,10 @@ export class PackedDevice extends Queue {
   /** Next slot to pop from, next slot to write a used descriptor to. */
   nextAvail: u32;
   nextUsed: u32;
-  /** Index in `order` of the next pop and, in in-order use, of the oldest element not published. */
+  /** Index in `order` of the next pop. */
   orderNext: u32;
-  orderOldest: u32;
+  /** In-order use: pops from the one on for which the next used descriptor is. Above `size` nobody knows which. */
+  span: u32;
   inFlight: u32;
   /** Ring slots of the elements in flight. */
   slotsInFlight: u32;
@@ -165,7 +166,7 @@ export class PackedDevice extends Queue {
     this.nextAvail = 0;
     this.nextUsed = 0;
     this.orderNext = 0;
-    this.orderOldest = 0;
+    this.span = 0;
     this.inFlight = 0;
     this.slotsInFlight = 0;
     this.fillFirst = 0;
@@ -379,6 +380,7 @@ export class PackedDevice extends Queue {
       taken++;
     }
     this.added += taken;
+    this.span += taken;
     if (taken > handled) this.askFrom(this.nextAvail, this.availWrap);
     return taken > 0 || result >= 0 ? <i32>taken : result;
   }
@@ -556,7 +558,10 @@ export class PackedDevice extends Queue {
   /** Publishes all that is done from the oldest element on, in as few used descriptors as may be (2.8.9). */
   private publishDone(): void {
     const size = this.size;
-    let index = this.orderOldest;
+    // An element that was detached, or is not done, holds up all that were popped after it.
+    if (this.span == 0 || this.span > size) return;
+    let index = this.orderNext + size - this.span;
+    if (index >= size) index -= size;
     let slot = this.nextUsed;
     let wrap = this.usedWrap;
     let batchSlot = slot;
@@ -596,7 +601,7 @@ export class PackedDevice extends Queue {
       }
       id = next;
     }
-    this.orderOldest = index;
+    this.span -= count;
     this.fills -= count;
     if (count > 0) this.publish(count, slots, firstFlags, slot, wrap);
   }
@@ -659,6 +664,18 @@ export class PackedDevice extends Queue {
     return 0;
   }
 
+  /** Takes an id out of the ring of pops: there it is not found in place of a later element with the same id. */
+  private forget(id: u32): void {
+    const size = this.size;
+    let index = this.orderNext;
+    for (let i: u32 = 0; i < size; i++) {
+      index = index == 0 ? size - 1 : index - 1;
+      if (this.popped(index) != id) continue;
+      wordAtSet(this.order, index, 0xffff);
+      return;
+    }
+  }
+
   detach(id: u32): i32 {
     if (id >= this.size) return RESULT_NOT_IN_FLIGHT;
     const head = this.head(id);
@@ -666,6 +683,7 @@ export class PackedDevice extends Queue {
     head.leave();
     this.inFlight--;
     this.slotsInFlight -= head.slots;
+    if (this.inOrder) this.forget(id);
     return 0;
   }
 
@@ -696,6 +714,7 @@ export class PackedDevice extends Queue {
     this.nextAvail -= slots;
     this.slotsInFlight -= slots;
     this.inFlight -= n;
+    this.span -= n;
     this.orderNext = index;
     return true;
   }
@@ -758,7 +777,7 @@ export class PackedDevice extends Queue {
     store<u32>(words, this.slotsInFlight, DEVICE_SLOTS << 2);
     store<u32>(words, this.fills, DEVICE_FILLS << 2);
     store<u32>(words, this.orderNext, DEVICE_ORDER << 2);
-    store<u32>(words, this.orderOldest, DEVICE_OLDEST << 2);
+    store<u32>(words, this.span, DEVICE_SPAN << 2);
     store<u32>(words, this.fillFirst, DEVICE_FILL_FIRST << 2);
   }
 
@@ -776,7 +795,7 @@ export class PackedDevice extends Queue {
     this.slotsInFlight = load<u32>(words, DEVICE_SLOTS << 2);
     this.fills = load<u32>(words, DEVICE_FILLS << 2);
     this.orderNext = load<u32>(words, DEVICE_ORDER << 2);
-    this.orderOldest = load<u32>(words, DEVICE_OLDEST << 2);
+    this.span = load<u32>(words, DEVICE_SPAN << 2);
     this.fillFirst = load<u32>(words, DEVICE_FILL_FIRST << 2);
   }
 }

@@ -427,8 +427,8 @@ export class PackedDriver extends Queue {
     if (id >= size) return index == 0 ? this.break(FAULT_USED_ID_RANGE, id, size) : 0;
     const buffer = this.buffer(id);
     const segments = <u32>buffer.segments;
-    if (segments == 0) return index == 0 ? this.break(FAULT_USED_ID, id, restLen(rest)) : 0;
     let len = flags & DESC_F_WRITE ? restLen(rest) : 0;
+    if (segments == 0) return index == 0 ? this.break(FAULT_USED_ID, id, len) : 0;
     if (len > buffer.writable) {
       if (this.strict) return index == 0 ? this.break(FAULT_USED_LEN, len, buffer.writable) : 0;
       len = buffer.writable;
@@ -506,13 +506,8 @@ export class PackedDriver extends Queue {
     const last = restId(rest);
     if (last >= size) return first ? this.break(FAULT_USED_ID_RANGE, last, size) : 0;
     const buffer = this.buffer(last);
-    if (buffer.segments == 0) return first ? this.break(FAULT_USED_ID, last, restLen(rest)) : 0;
     let len = flags & DESC_F_WRITE ? restLen(rest) : 0;
-    if (len > buffer.writable) {
-      if (this.strict) return first ? this.break(FAULT_USED_LEN, len, buffer.writable) : 0;
-      len = buffer.writable;
-      this.clamped++;
-    }
+    if (buffer.segments == 0) return first ? this.break(FAULT_USED_ID, last, len) : 0;
     // Every buffer in flight lies between nextUsed and nextAvail, so this finds it within inFlight steps.
     let slot = this.nextUsed;
     let count: u32 = 1;
@@ -523,6 +518,11 @@ export class PackedDriver extends Queue {
       if (slot >= size) slot -= size;
     }
     if (count > this.inFlight) return first ? this.break(FAULT_USED_BATCH, last, this.inFlight) : 0;
+    if (len > buffer.writable) {
+      if (this.strict) return first ? this.break(FAULT_USED_LEN, len, buffer.writable) : 0;
+      len = buffer.writable;
+      this.clamped++;
+    }
     this.batchLeft = count;
     this.batchLength = len;
     return 1;
@@ -563,7 +563,8 @@ export class PackedDriver extends Queue {
   /** `opaque` has a slot below the queue size: the host has checked it. */
   poll(opaque: u32): bool {
     fence();
-    return this.isUsed(positionSlot(opaque), positionWrap(opaque));
+    // What is left of a batch is there, whatever the slots say that it covers.
+    return this.batchLeft > 0 || this.isUsed(positionSlot(opaque), positionWrap(opaque));
   }
 
   enableCallbacksDelayed(): bool {
@@ -576,7 +577,7 @@ export class PackedDriver extends Queue {
       wrap = !wrap;
     }
     this.enableAt(position(slot, wrap));
-    return !this.isUsed(this.nextUsed, this.usedWrap);
+    return !this.moreUsed();
   }
 
   save(words: usize): void {

@@ -13,9 +13,9 @@ import {
   DEVICE_FILL_FIRST,
   DEVICE_FILLS,
   DEVICE_IN_FLIGHT,
-  DEVICE_OLDEST,
   DEVICE_ORDER,
   DEVICE_SLOTS,
+  DEVICE_SPAN,
   DEVICE_UNSIGNALLED,
   DEVICE_USED,
   EVENT_FAR,
@@ -415,7 +415,8 @@ export class SplitDevice extends Queue {
   }
 
   private isDone(position: u16): bool {
-    if (position == this.lastAvail) return false;
+    // Behind an element that was detached more may be popped than `order` remembers.
+    if (<u32>(<u16>(this.lastAvail - position - 1)) >= this.size) return false;
     const id = this.popped(position);
     return id < this.size && this.head(id).done;
   }
@@ -523,10 +524,21 @@ export class SplitDevice extends Queue {
     return 0;
   }
 
+  /** Takes a head out of the ring of pops: there it is not found in place of a later element with the same head. */
+  private forget(id: u32): void {
+    for (let i: u32 = 1; i <= this.size; i++) {
+      const position = this.lastAvail - <u16>i;
+      if (this.popped(position) != id) continue;
+      wordAtSet(this.order, <u32>position & (this.size - 1), 0xffff);
+      return;
+    }
+  }
+
   detach(id: u32): i32 {
     if (id >= this.size || !this.head(id).open) return RESULT_NOT_IN_FLIGHT;
     this.head(id).leave();
     this.inFlight--;
+    if (this.inOrder) this.forget(id);
     return 0;
   }
 
@@ -604,7 +616,7 @@ export class SplitDevice extends Queue {
     store<u32>(words, 0, DEVICE_SLOTS << 2);
     store<u32>(words, this.fills, DEVICE_FILLS << 2);
     store<u32>(words, <u32>this.lastAvail & mask, DEVICE_ORDER << 2);
-    store<u32>(words, <u32>this.usedIdxShadow & mask, DEVICE_OLDEST << 2);
+    store<u32>(words, 0, DEVICE_SPAN << 2);
     store<u32>(words, <u32>this.usedIdxShadow & mask, DEVICE_FILL_FIRST << 2);
   }
 

@@ -421,11 +421,6 @@ export class SplitDriver extends Queue {
     if (last >= size) return first ? this.break(FAULT_USED_ID_RANGE, last, size) : 0;
     const buffer = this.buffer(last);
     if (buffer.segments == 0) return first ? this.break(FAULT_USED_ID, last, len) : 0;
-    if (len > buffer.writable) {
-      if (this.strict) return first ? this.break(FAULT_USED_LEN, len, buffer.writable) : 0;
-      len = buffer.writable;
-      this.clamped++;
-    }
     // Buffers in flight follow each other in the descriptor table; used.idx says how far this may go.
     let head = this.oldest;
     let count: u32 = 1;
@@ -433,6 +428,11 @@ export class SplitDriver extends Queue {
       head = (head + this.buffer(head).slots) & (size - 1);
     }
     if (count > ready) return first ? this.break(FAULT_USED_BATCH, last, ready) : 0;
+    if (len > buffer.writable) {
+      if (this.strict) return first ? this.break(FAULT_USED_LEN, len, buffer.writable) : 0;
+      len = buffer.writable;
+      this.clamped++;
+    }
     this.batchLeft = count;
     this.batchLength = len;
     return 1;

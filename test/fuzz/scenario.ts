@@ -44,10 +44,16 @@ type Side = 'driver' | 'device';
 /** Operations that a broken queue must refuse. */
 const REFUSED = new Set(['add', 'getBuf', 'getBurst', 'pop', 'popBurst', 'push', 'fill', 'availableBytes']);
 
-const show = (value: unknown) =>
-  JSON.stringify(value, (_, v) => (typeof v === 'bigint' ? `0x${v.toString(16)}` : v));
+function show(value: unknown): string {
+  return JSON.stringify(value, (_, v) => (typeof v === 'bigint' ? `0x${v.toString(16)}` : v));
+}
 
 const U32 = 2 ** 32 - 1;
+
+/** A step, spelled out: only where somebody reads it. */
+function line(what: string, details: unknown[]): string {
+  return [what, ...details.map((detail) => show(detail))].join(' ');
+}
 
 /** Both engines under one list of operations. */
 export class Scenario {
@@ -105,6 +111,8 @@ export class Scenario {
         const [kind, seed] = ops[at];
         this.during = kind;
         this.random.seed(seed);
+        // Little comes of a queue that is broken: some refusals, and then a reset.
+        if ((this.fault.driver !== '' || this.fault.device !== '') && this.random.once(5)) this.reset();
         this.operate(kind);
         if (at % this.every === this.every - 1) this.verify();
       }
@@ -134,22 +142,25 @@ export class Scenario {
   // ---- Steps on both engines ----
 
   /** Does the same on both and compares what comes of it. Returns what the first one returned. */
-  private both(side: Side, name: string, act: (world: World) => void): World {
+  private both(side: Side, what: string, act: (world: World) => void, ...details: unknown[]): World {
     const [first, second] = this.worlds;
     first.attempt(act);
     second.attempt(act);
     const { out, error } = first;
-    if (this.trace !== undefined) this.trace.push(`${name} → ${error || show(out)}`);
+    if (this.trace !== undefined) this.trace.push(`${line(what, details)} → ${error || show(out)}`);
     let same = error === second.error && out.length === second.out.length && first.called === second.called;
     for (let i = 0; same && i < out.length; i++) same = out[i] === second.out[i];
     if (!same)
       throw new Broken(
         'verdict',
-        `${name}: ${this.name(0)} ${error || show([out, first.called])}, ${this.name(1)} ${second.error || show([second.out, second.called])}`,
+        `${line(what, details)}: ${this.name(0)} ${error || show([out, first.called])}, ${this.name(1)} ${second.error || show([second.out, second.called])}`,
       );
-    if (error !== '') this.refused(side, name, error);
-    else if (this.fault[side] !== '' && REFUSED.has(name.split(' ', 1)[0]))
-      throw new Broken('broken', `${name} works on a queue that is broken: ${this.fault[side]}`);
+    if (error !== '') this.refused(side, what, error);
+    else if (this.fault[side] !== '' && REFUSED.has(what))
+      throw new Broken(
+        'broken',
+        `${line(what, details)} works on a queue that is broken: ${this.fault[side]}`,
+      );
     return first;
   }
 
@@ -244,11 +255,13 @@ export class Scenario {
   }
 
   private verifyGuards(world: World): void {
-    const { filler, engine, bytes } = world.place;
-    for (const { start, end } of this.layout.guards)
-      for (let at = start; at < end; at++)
-        if (bytes[at] !== filler)
-          throw new Broken('fence', `byte ${at} of ${engine} was written, and belongs to nobody`);
+    for (const range of this.layout.guards)
+      if (
+        Buffer.compare(world.bytes(range), world.place.sentinels.subarray(0, range.end - range.start)) !== 0
+      ) {
+        const at = range.start + world.bytes(range).findIndex((byte) => byte !== world.place.filler);
+        throw new Broken('fence', `byte ${at} of ${world.place.engine} was written, and belongs to nobody`);
+      }
   }
 
   // ---- Tokens ----
@@ -340,7 +353,7 @@ export class Scenario {
 
   private append(): void {
     const { out, in: in_, token, room } = this.buffer();
-    const world = this.both('driver', `append ${show([out, in_, token])}`, (w) => w.append(out, in_, token));
+    const world = this.both('driver', 'append', (w) => w.append(out, in_, token), out, in_, token);
     if (world.error === '') this.waiting.push({ token, room });
   }
 
@@ -367,7 +380,7 @@ export class Scenario {
     switch (kind) {
       case 'add': {
         const { out, in: in_, token, room } = this.buffer();
-        const world = this.both('driver', `add ${show([out, in_, token])}`, (w) => w.add(out, in_, token));
+        const world = this.both('driver', kind, (w) => w.add(out, in_, token), out, in_, token);
         if (world.out[0] === 1) this.handOut(token, room);
         return;
       }
@@ -390,7 +403,7 @@ export class Scenario {
         return;
       case 'getBurst': {
         const which = random.below(COMPLETIONS.length);
-        this.takeBackList(this.both('driver', `getBurst ${which}`, (w) => w.getBurst(which)).out);
+        this.takeBackList(this.both('driver', kind, (w) => w.getBurst(which), which).out);
         return;
       }
       case 'enableCallbacksPrepare': {
@@ -400,7 +413,7 @@ export class Scenario {
       }
       case 'poll': {
         const opaque = random.once(10) ? random.below(65537) : this.opaque;
-        this.both('driver', `poll ${opaque}`, (w) => w.answer(w.driver.poll(opaque)));
+        this.both('driver', kind, (w) => w.answer(w.driver.poll(opaque)), opaque);
         return;
       }
       case 'disableCallbacks':
@@ -412,11 +425,14 @@ export class Scenario {
       case 'enableCallbacksDelayed':
         this.both('driver', kind, (w) => w.answer(w.driver[kind]()));
         return;
-      case 'detachUnused': {
-        const { out } = this.both('driver', kind, (w) => w.detachUnused());
-        if (out.length > 0) this.takeBack(out[0], 0);
+      case 'detachUnused':
+        // Only a reset makes the queue usable again after that.
+        for (let n = random.below(4); n > 0; n--) {
+          const { out } = this.both('driver', kind, (w) => w.detachUnused());
+          if (out.length > 0) this.takeBack(out[0], 0);
+        }
+        this.reset();
         return;
-      }
       case 'pop':
         this.popped(this.both('device', kind, (w) => w.pop()).out);
         return;
@@ -426,7 +442,7 @@ export class Scenario {
       case 'push': {
         const { id, room } = this.element();
         const written = this.written(room);
-        const { error } = this.both('device', `push ${id} ${written}`, (w) => w.device.push({ id }, written));
+        const { error } = this.both('device', kind, (w) => w.device.push({ id }, written), id, written);
         // With slots in front not filled, the entry of a refused push stays filled.
         if (error === '' || !this.worlds[0].holds(id)) this.forget(id);
         return;
@@ -438,38 +454,38 @@ export class Scenario {
         const { id, room } = this.element();
         const written = this.written(room);
         const offset = random.once(10) ? random.below(this.size + 2) : random.below(3);
-        const what = `fill ${id} ${written} ${offset}`;
-        const { error } = this.both('device', what, (w) => w.device.fill({ id }, written, offset));
+        const act = (w: World) => w.device.fill({ id }, written, offset);
+        const { error } = this.both('device', kind, act, id, written, offset);
         if (error === '') this.forget(id);
         return;
       }
       case 'flush': {
         const n = random.once(10) ? random.below(this.size + 2) : random.below(3);
-        this.both('device', `flush ${n}`, (w) => w.device.flush(n));
+        this.both('device', kind, (w) => w.device.flush(n), n);
         return;
       }
       case 'unpop': {
         const id = random.once(3) ? this.element().id : (this.held.at(-1)?.id ?? 0);
-        const { error } = this.both('device', `unpop ${id}`, (w) => w.device.unpop({ id }));
+        const { error } = this.both('device', kind, (w) => w.device.unpop({ id }), id);
         if (error === '') this.forget(id);
         return;
       }
       case 'rewind': {
         const n = random.once(10) ? random.below(this.size + 2) : random.below(3);
-        const { out } = this.both('device', `rewind ${n}`, (w) => w.answer(w.device.rewind(n)));
+        const { out } = this.both('device', kind, (w) => w.answer(w.device.rewind(n)), n);
         if (out[0] === 1 && n > 0) this.held.splice(-n);
         return;
       }
       case 'detach': {
         const { id } = this.element();
-        const { error } = this.both('device', `detach ${id}`, (w) => w.device.detach({ id }));
+        const { error } = this.both('device', kind, (w) => w.device.detach({ id }), id);
         if (error === '') this.forget(id);
         return;
       }
       case 'availableBytes': {
         const limit = () => (random.once(3) ? 1e12 : random.below(100));
         const [maxIn, maxOut] = [limit(), limit()];
-        this.both('device', `availableBytes ${maxIn} ${maxOut}`, (w) => w.availableBytes(maxIn, maxOut));
+        this.both('device', kind, (w) => w.availableBytes(maxIn, maxOut), maxIn, maxOut);
         return;
       }
       case 'disableNotifications':
@@ -482,7 +498,7 @@ export class Scenario {
       case 'setRegions': {
         // Fewer of them, most of the time all.
         const regions = this.layout.regions.filter(() => !random.once(12));
-        this.both('device', `setRegions ${show(regions)}`, (w) => w.setRegions(regions));
+        this.both('device', kind, (w) => w.setRegions(regions), regions);
         return;
       }
       case 'saveDriver':
@@ -523,8 +539,7 @@ export class Scenario {
     const which = random.below(ELEMENTS.length);
     const { capacity } = ELEMENTS[which];
     const max = random.once(4) ? random.below(capacity + 1) : capacity;
-    const what = `popBurst ${which} ${max}`;
-    const { out, error } = this.both('device', what, (w) => w.popBurst(which, max));
+    const { out, error } = this.both('device', 'popBurst', (w) => w.popBurst(which, max), which, max);
     if (error === '') this.counts[which] = this.popped(out);
     else this.counts[which] = this.worlds[0].elements[which].count;
   }
@@ -542,9 +557,7 @@ export class Scenario {
       const written = this.written(this.held.find((element) => element.id === id)?.room ?? 0);
       for (const world of this.worlds) world.elements[which].setWritten(i, written);
     }
-    const { error } = this.both('device', `pushBurst ${which} ${n} of ${show(ids)}`, (w) =>
-      w.pushBurst(which, n),
-    );
+    const { error } = this.both('device', 'pushBurst', (w) => w.pushBurst(which, n), which, n, ids);
     if (error === '') for (const id of ids.slice(0, n)) this.forget(id);
     else for (const id of ids) if (!this.worlds[0].holds(id)) this.forget(id);
   }
@@ -577,31 +590,33 @@ export class Scenario {
       const out = size > 1 ? [{ address: layout.guest, length: 5 }] : [];
       const in_ = [{ address: layout.guest + 8n, length: 7 }];
       this.handOut(token, 7);
-      const expect = (what: string, actual: unknown, expected: unknown) => {
-        if (show(actual) !== show(expected))
-          throw new Broken('recovery', `${what} after a reset: ${show(actual)}, not ${show(expected)}`);
-      };
-      expect('add', this.both('driver', 'add after reset', (w) => w.add(out, in_, token)).out, [1]);
+      this.expect('add', this.both('driver', 'add after reset', (w) => w.add(out, in_, token)).out, [1]);
       const popped = this.both('device', 'pop after reset', (w) => w.pop()).out;
-      expect('pop', popped.slice(1, 3), [out.length, 1]);
-      expect('piece', popped.at(-1), 7);
+      this.expect('pop', popped.slice(1, 3), [out.length, 1]);
+      this.expect('piece', popped.at(-1), 7);
       const id = popped[0];
       this.popped(popped);
       const { error } = this.both('device', 'push after reset', (w) => w.device.push({ id }, 3));
-      expect('push', error, '');
+      this.expect('push', error, '');
       this.forget(id);
       const got = this.both('driver', 'getBuf after reset', (w) => w.getBuf()).out;
-      expect('getBuf', got, [token, 3]);
+      this.expect('getBuf', got, [token, 3]);
       this.takeBackList(got);
-      expect('numbers', this.worlds[0].numbers().slice(0, 4), [size, 0, 0, 0]);
+      this.expect('numbers', this.worlds[0].numbers().slice(0, 4), [size, 0, 0, 0]);
     }
+  }
+
+  private expect(what: string, actual: unknown, expected: unknown): void {
+    if (show(actual) !== show(expected))
+      throw new Broken('recovery', `${what} after a reset: ${show(actual)}, not ${show(expected)}`);
   }
 
   private resize(): void {
     const { config, random } = this;
     const limit = Math.log2(config.size);
     const size = config.ring === 'split' ? 2 ** random.below(limit + 1) : 1 + random.below(config.size);
-    const { out } = this.both('driver', `resize ${size}`, (w) => w.resize(size));
+    this.both('device', 'setRegions', (w) => w.setRegions(this.layout.regions));
+    const { out } = this.both('driver', 'resize', (w) => w.resize(size), size);
     this.takeBackAll(out);
     this.clear();
     this.size = size;
@@ -632,7 +647,7 @@ export class Scenario {
     const states = this.save(side);
     if (states === undefined || this.random.once(3)) return;
     let i = states.length;
-    const { error } = this.both(side, `restore ${side}`, (w) => w.restore(side, states[--i]));
+    const { error } = this.both(side, 'restore', (w) => w.restore(side, states[--i]), side);
     if (error !== '')
       throw new Broken('state', `what ${side}.save() returned is refused: ${error}: ${show(states[0])}`);
   }
@@ -642,7 +657,7 @@ export class Scenario {
     const states = this.save(side);
     if (states === undefined) return;
     const state = forge(states[0], this.random);
-    const { error } = this.both(side, `restore forged ${show(state)}`, (w) => w.restore(side, state));
+    const { error } = this.both(side, 'restore forged', (w) => w.restore(side, state), state);
     if (error !== '') return;
     if (side === 'device') {
       // The elements may be other ones now.
@@ -668,7 +683,7 @@ export class Scenario {
       const states = this.save(side);
       if (states === undefined) throw new Broken('recovery', `${side} cannot be saved after a reset`);
       for (const state of states) state.avail = state.used = at;
-      const { error } = this.both(side, `restore at ${at}`, (w) => w.restore(side, states[0]));
+      const { error } = this.both(side, 'restore', (w) => w.restore(side, states[0]), side, at);
       if (error !== '') throw new Broken('recovery', `restore at ${at}: ${error}`);
     }
     const { driver, device } = this.layout.areas;

@@ -14,7 +14,7 @@ import {
 } from '../../src/index.js';
 import { ENGINES, type EngineName, loader } from '../support/engines.js';
 import type { Config } from './config.js';
-import { ARENA, FILLERS, FIXED, type Layout, type Range } from './layout.js';
+import { ARENA, FILLERS, FIXED, GUARD, type Layout, type Range } from './layout.js';
 
 /** Sizes of the record arrays. */
 export const BURST = { buffers: 6, segments: 24 };
@@ -42,6 +42,8 @@ export interface Place {
   host: Host;
   bytes: Uint8Array;
   filler: number;
+  /** What a guard looks like. */
+  sentinels: Uint8Array;
 }
 
 export async function createPlaces(): Promise<Place[]> {
@@ -51,7 +53,8 @@ export async function createPlaces(): Promise<Place[]> {
     const host = await loader(engine)({ memory, base: FIXED, size: ARENA });
     const bytes = new Uint8Array(memory.buffer);
     bytes.fill(FILLERS[i], 0, FIXED);
-    places.push({ engine, host, bytes, filler: FILLERS[i] });
+    const sentinels = new Uint8Array(4 * GUARD).fill(FILLERS[i]);
+    places.push({ engine, host, bytes, filler: FILLERS[i], sentinels });
   }
   return places;
 }
