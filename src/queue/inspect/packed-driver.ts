@@ -173,9 +173,7 @@ function pendingEntries(
     const buffer = open.get(id);
     if (buffer === undefined || buffer.place < first) {
       entry.problem =
-        id >= size
-          ? offence(L.FAULT_USED_ID_RANGE, id, size)
-          : offence(L.FAULT_USED_ID, id, descriptorLength(ring, at.slot));
+        id >= size ? offence(L.FAULT_USED_ID_RANGE, id, size) : offence(L.FAULT_USED_ID, id, length);
       break;
     }
     if (length > buffer.writable) entry.problem = offence(L.FAULT_USED_LEN, length, buffer.writable);

@@ -9,6 +9,7 @@ import {
   isAvailable,
   moved,
   PACKED_FLAGS,
+  type PackedChain,
   type PackedPosition,
   packedChain,
   packedFlags,
@@ -31,8 +32,10 @@ export interface PackedDescriptorView {
 export interface PackedAvailableView extends ChainView {
   slot: number;
   slots: number;
-  /** Absent if the chain is bad. */
+  /** Absent if the chain is bad or written over. */
   id?: number;
+  /** It goes on to slots that are used: so it is most likely used, too. */
+  overwritten?: true;
 }
 
 export interface PackedDumpView {
@@ -58,15 +61,7 @@ export function packedDump(ring: RingBytes, size: number, reach: Reach): PackedD
     const descriptor = descriptorView(table, slot);
     descriptors.push(descriptor);
     if (descriptor.state !== 'available' || continues(table, size, descriptor)) continue;
-    const { chain, id, slots } = packedChain(table, size, descriptor, true, reach, budget);
-    const problem = id !== undefined && id >= size ? offence(L.FAULT_HEAD_RANGE, id, size) : undefined;
-    available.push({
-      slot,
-      slots: slots.length,
-      ...(id !== undefined && { id }),
-      ...chain,
-      ...(problem !== undefined && { problem }),
-    });
+    available.push(availableView(packedChain(table, size, descriptor, true, reach, budget), slot, size));
   }
   return {
     ring: 'packed',
@@ -77,6 +72,17 @@ export function packedDump(ring: RingBytes, size: number, reach: Reach): PackedD
     available,
     descriptors,
   };
+}
+
+function availableView({ chain, id, slots }: PackedChain, slot: number, size: number): PackedAvailableView {
+  const view: PackedAvailableView = { slot, slots: slots.length, ...(id !== undefined && { id }), ...chain };
+  if (id !== undefined && id >= size) view.problem = offence(L.FAULT_HEAD_RANGE, id, size);
+  // Nothing wrong: without the positions this is what a buffer that was used out of order looks like.
+  if (view.problem === offence(L.FAULT_DESC_UNAVAILABLE, slot, (slot + slots.length) % size)) {
+    delete view.problem;
+    view.overwritten = true;
+  }
+  return view;
 }
 
 function descriptorView(table: DataView, slot: number): PackedDescriptorView {
