@@ -2,8 +2,10 @@
 // its arena; results are described in src/engine/engine.ts.
 
 import { Granules } from './mm/granules';
-import { Head, SplitDevice } from './split/device';
-import { Buffer, SplitDriver } from './split/driver';
+import { PackedDevice } from './packed/device';
+import { PackedDriver } from './packed/driver';
+import { SplitDevice } from './split/device';
+import { SplitDriver } from './split/driver';
 
 // ---- Bytes of the blocks that the host has to provide ----
 
@@ -15,16 +17,16 @@ export function splitDriverBytes(): u32 {
   return offsetof<SplitDriver>();
 }
 
-export function splitDriverBufferBytes(): u32 {
-  return offsetof<Buffer>();
-}
-
 export function splitDeviceBytes(): u32 {
   return offsetof<SplitDevice>();
 }
 
-export function splitDeviceHeadBytes(): u32 {
-  return offsetof<Head>();
+export function packedDriverBytes(): u32 {
+  return offsetof<PackedDriver>();
+}
+
+export function packedDeviceBytes(): u32 {
+  return offsetof<PackedDevice>();
 }
 
 // ---- Table allocator ----
@@ -33,8 +35,24 @@ export function granulesInit(self: usize, base: usize, total: u32, bitmap: usize
   changetype<Granules>(self).init(base, total, bitmap);
 }
 
+export function granulesBitmap(self: usize): usize {
+  return changetype<Granules>(self).bitmap;
+}
+
 export function granulesTaken(self: usize): u32 {
   return changetype<Granules>(self).taken;
+}
+
+export function granulesCursor(self: usize): u32 {
+  return changetype<Granules>(self).cursor;
+}
+
+export function granulesTake(self: usize, address: usize, count: u32): void {
+  changetype<Granules>(self).take(address, count);
+}
+
+export function granulesCursorSet(self: usize, cursor: u32): void {
+  changetype<Granules>(self).cursor = cursor;
 }
 
 // ---- Split driver ----
@@ -49,6 +67,7 @@ export function splitDriverInit(
   next: usize,
   granules: usize,
   eventIdx: bool,
+  inOrder: bool,
   indirect: bool,
   strict: bool,
 ): void {
@@ -61,6 +80,7 @@ export function splitDriverInit(
     next,
     changetype<Granules>(granules),
     eventIdx,
+    inOrder,
     indirect,
     strict,
   );
@@ -76,6 +96,10 @@ export function splitDriverNumFree(self: usize): u32 {
 
 export function splitDriverInFlight(self: usize): u32 {
   return changetype<SplitDriver>(self).inFlight;
+}
+
+export function splitDriverPosition(self: usize): u32 {
+  return changetype<SplitDriver>(self).position;
 }
 
 export function splitDriverAddBurst(self: usize, segments: usize, tokens: usize, n: u32): i32 {
@@ -114,6 +138,14 @@ export function splitDriverDetachUnused(self: usize, completion: usize): i32 {
   return changetype<SplitDriver>(self).detachUnused(completion);
 }
 
+export function splitDriverSave(self: usize, words: usize): void {
+  changetype<SplitDriver>(self).save(words);
+}
+
+export function splitDriverLoad(self: usize, words: usize): void {
+  changetype<SplitDriver>(self).load(words);
+}
+
 // ---- Split device ----
 
 export function splitDeviceInit(
@@ -123,19 +155,32 @@ export function splitDeviceInit(
   avail: usize,
   used: usize,
   heads: usize,
+  fillRing: usize,
   order: usize,
   eventIdx: bool,
+  inOrder: bool,
   indirect: bool,
 ): void {
-  changetype<SplitDevice>(self).init(size, desc, avail, used, heads, order, eventIdx, indirect);
-}
-
-export function splitDeviceReset(self: usize): void {
-  changetype<SplitDevice>(self).reset();
+  changetype<SplitDevice>(self).init(
+    size,
+    desc,
+    avail,
+    used,
+    heads,
+    fillRing,
+    order,
+    eventIdx,
+    inOrder,
+    indirect,
+  );
 }
 
 export function splitDeviceSetRegions(self: usize, regions: usize, count: u32): void {
   changetype<SplitDevice>(self).regionTable.set(regions, count);
+}
+
+export function splitDeviceReset(self: usize): void {
+  changetype<SplitDevice>(self).reset();
 }
 
 export function splitDeviceInFlight(self: usize): u32 {
@@ -202,4 +247,216 @@ export function splitDeviceAvailableIn(self: usize): f64 {
 
 export function splitDeviceAvailableOut(self: usize): f64 {
   return changetype<SplitDevice>(self).availableOut;
+}
+
+export function splitDeviceSave(self: usize, words: usize): void {
+  changetype<SplitDevice>(self).save(words);
+}
+
+export function splitDeviceLoad(self: usize, words: usize): void {
+  changetype<SplitDevice>(self).load(words);
+}
+
+// ---- Packed driver ----
+
+export function packedDriverInit(
+  self: usize,
+  size: u32,
+  ring: usize,
+  driverEvent: usize,
+  deviceEvent: usize,
+  buffers: usize,
+  nextId: usize,
+  slotId: usize,
+  granules: usize,
+  eventIdx: bool,
+  inOrder: bool,
+  indirect: bool,
+  strict: bool,
+): void {
+  changetype<PackedDriver>(self).init(
+    size,
+    ring,
+    driverEvent,
+    deviceEvent,
+    buffers,
+    nextId,
+    slotId,
+    changetype<Granules>(granules),
+    eventIdx,
+    inOrder,
+    indirect,
+    strict,
+  );
+}
+
+export function packedDriverReset(self: usize): void {
+  changetype<PackedDriver>(self).reset();
+}
+
+export function packedDriverNumFree(self: usize): u32 {
+  return changetype<PackedDriver>(self).numFree;
+}
+
+export function packedDriverInFlight(self: usize): u32 {
+  return changetype<PackedDriver>(self).inFlight;
+}
+
+export function packedDriverPosition(self: usize): u32 {
+  return changetype<PackedDriver>(self).position;
+}
+
+export function packedDriverAddBurst(self: usize, segments: usize, tokens: usize, n: u32): i32 {
+  return changetype<PackedDriver>(self).addBurst(segments, tokens, n);
+}
+
+export function packedDriverKickPrepare(self: usize): i32 {
+  return changetype<PackedDriver>(self).kickPrepare();
+}
+
+export function packedDriverGetBurst(self: usize, completions: usize, max: u32): i32 {
+  return changetype<PackedDriver>(self).getBurst(completions, max);
+}
+
+export function packedDriverMoreUsed(self: usize): i32 {
+  return changetype<PackedDriver>(self).moreUsed();
+}
+
+export function packedDriverDisableCallbacks(self: usize): void {
+  changetype<PackedDriver>(self).disableCallbacks();
+}
+
+export function packedDriverEnableCallbacksPrepare(self: usize): u32 {
+  return changetype<PackedDriver>(self).enableCallbacksPrepare();
+}
+
+export function packedDriverPoll(self: usize, opaque: u32): i32 {
+  return changetype<PackedDriver>(self).poll(opaque);
+}
+
+export function packedDriverEnableCallbacksDelayed(self: usize): i32 {
+  return changetype<PackedDriver>(self).enableCallbacksDelayed();
+}
+
+export function packedDriverDetachUnused(self: usize, completion: usize): i32 {
+  return changetype<PackedDriver>(self).detachUnused(completion);
+}
+
+export function packedDriverSave(self: usize, words: usize): void {
+  changetype<PackedDriver>(self).save(words);
+}
+
+export function packedDriverLoad(self: usize, words: usize): void {
+  changetype<PackedDriver>(self).load(words);
+}
+
+// ---- Packed device ----
+
+export function packedDeviceInit(
+  self: usize,
+  size: u32,
+  ring: usize,
+  driverEvent: usize,
+  deviceEvent: usize,
+  heads: usize,
+  fillRing: usize,
+  order: usize,
+  eventIdx: bool,
+  inOrder: bool,
+  indirect: bool,
+): void {
+  changetype<PackedDevice>(self).init(
+    size,
+    ring,
+    driverEvent,
+    deviceEvent,
+    heads,
+    fillRing,
+    order,
+    eventIdx,
+    inOrder,
+    indirect,
+  );
+}
+
+export function packedDeviceSetRegions(self: usize, regions: usize, count: u32): void {
+  changetype<PackedDevice>(self).regionTable.set(regions, count);
+}
+
+export function packedDeviceReset(self: usize): void {
+  changetype<PackedDevice>(self).reset();
+}
+
+export function packedDeviceInFlight(self: usize): u32 {
+  return changetype<PackedDevice>(self).inFlight;
+}
+
+export function packedDevicePopBurst(
+  self: usize,
+  elements: usize,
+  pieces: usize,
+  capacity: u32,
+  max: u32,
+): i32 {
+  return changetype<PackedDevice>(self).popBurst(elements, pieces, capacity, max);
+}
+
+export function packedDevicePushBurst(self: usize, elements: usize, n: u32): i32 {
+  return changetype<PackedDevice>(self).pushBurst(elements, n);
+}
+
+export function packedDeviceFill(self: usize, id: u32, written: u32, offset: u32): i32 {
+  return changetype<PackedDevice>(self).fill(id, written, offset);
+}
+
+export function packedDeviceFlush(self: usize, n: u32): i32 {
+  return changetype<PackedDevice>(self).flush(n);
+}
+
+export function packedDeviceDetach(self: usize, id: u32): i32 {
+  return changetype<PackedDevice>(self).detach(id);
+}
+
+export function packedDeviceRewind(self: usize, n: u32): i32 {
+  return changetype<PackedDevice>(self).rewind(n);
+}
+
+export function packedDeviceLastPopped(self: usize): i32 {
+  return changetype<PackedDevice>(self).lastPopped();
+}
+
+export function packedDeviceWritable(self: usize, id: u32): f64 {
+  return changetype<PackedDevice>(self).writable(id);
+}
+
+export function packedDeviceShouldInterrupt(self: usize): i32 {
+  return changetype<PackedDevice>(self).shouldInterrupt();
+}
+
+export function packedDeviceEnableNotifications(self: usize): i32 {
+  return changetype<PackedDevice>(self).enableNotifications();
+}
+
+export function packedDeviceDisableNotifications(self: usize): void {
+  changetype<PackedDevice>(self).disableNotifications();
+}
+
+export function packedDeviceAvailableBytes(self: usize, maxIn: f64, maxOut: f64): i32 {
+  return changetype<PackedDevice>(self).availableBytes(maxIn, maxOut);
+}
+
+export function packedDeviceAvailableIn(self: usize): f64 {
+  return changetype<PackedDevice>(self).availableIn;
+}
+
+export function packedDeviceAvailableOut(self: usize): f64 {
+  return changetype<PackedDevice>(self).availableOut;
+}
+
+export function packedDeviceSave(self: usize, words: usize): void {
+  changetype<PackedDevice>(self).save(words);
+}
+
+export function packedDeviceLoad(self: usize, words: usize): void {
+  changetype<PackedDevice>(self).load(words);
 }

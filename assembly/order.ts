@@ -4,15 +4,27 @@
 // order is all the order there is.
 
 /** Stores an index or flag that makes earlier plain stores visible to the other side. */
+// @ts-ignore: decorator
+@inline
 export function publish(address: usize, value: u16): void {
   if (ASC_FEATURE_THREADS) atomic.store<u16>(address, value);
   else store<u16>(address, value);
 }
 
 /** Loads an index or flag of the other side; later plain loads see what it stored before. */
+// @ts-ignore: decorator
+@inline
 export function acquire(address: usize): u16 {
   if (ASC_FEATURE_THREADS) return atomic.load<u16>(address);
   return load<u16>(address);
+}
+
+/** As `acquire`, of two neighbouring 16-bit words at once. `address` is a multiple of 4. */
+// @ts-ignore: decorator
+@inline
+export function acquire32(address: usize): u32 {
+  if (ASC_FEATURE_THREADS) return atomic.load<u32>(address);
+  return load<u32>(address);
 }
 
 /**
@@ -20,4 +32,6 @@ export function acquire(address: usize): u16 {
  * calls memory barriers between a store and a load. It needs no instruction: all atomic accesses of the
  * shared build have one total order, and the unshared build has one thread.
  */
+// @ts-ignore: decorator
+@inline
 export function fence(): void {}

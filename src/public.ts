@@ -1,6 +1,7 @@
 // What both entries have in common.
 
 export { type DeviceType, NET, NetFeature } from './device-types.js';
+export type { RingFormat } from './engine/engine.js';
 export type { Region } from './engine/regions.js';
 export { type ErrorCode, type Fault, VringError } from './errors.js';
 export {
@@ -25,6 +26,8 @@ export type { Completions } from './queue/completions.js';
 export type { DeviceQueue, DeviceQueueOptions, Element, Piece } from './queue/device-queue.js';
 export type { Completion, DriverQueue, DriverQueueOptions, IndirectOptions } from './queue/driver-queue.js';
 export type { Elements } from './queue/elements.js';
-export type { Areas, QueueOptions, RingFormat, Segment } from './queue/queue.js';
+export type { DeviceInspection, DriverInspection } from './queue/inspect/inspect.js';
+export type { Areas, QueueOptions, Segment } from './queue/queue.js';
+export type { DeviceState, DriverState } from './queue/state.js';
 export type { QueueStats } from './stats.js';
 export { DeviceStatus, type DeviceStatusOptions, Status } from './status.js';

@@ -30,7 +30,11 @@ export interface QueueStats {
   errors: Partial<Record<ErrorCode, number>>;
 }
 
-export function readStats(ring: Ring, side: 'driver' | 'device', errors: Map<ErrorCode, number>): QueueStats {
+export function readStats(
+  ring: Pick<Ring, 'counter'>,
+  side: 'driver' | 'device',
+  errors: Map<ErrorCode, number>,
+): QueueStats {
   const notified = ring.counter(L.COUNT_NOTIFIED);
   const suppressed = ring.counter(L.COUNT_SUPPRESSED);
   const driver = side === 'driver';

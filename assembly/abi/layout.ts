@@ -115,6 +115,58 @@ export const REGION_GUEST = 0; // u64
 export const REGION_LENGTH = 8; // u64
 export const REGION_LOCAL = 16; // u32
 
+// ---- Private records of the WebAssembly engine that the host reads to save and writes to restore ----
+
+/** A buffer in flight: by head descriptor (split) or by id (packed). */
+export const BUFFER_BYTES = 16;
+export const BUFFER_TOKEN = 0; // u32
+export const BUFFER_WRITABLE = 4; // u32
+export const BUFFER_TABLE = 8; // u32
+export const BUFFER_SEGMENTS = 12; // u16, 0 = not in flight
+export const BUFFER_PLACE = 14; // u16, last descriptor of the chain (split) or head slot (packed)
+
+/** An element in flight: by head descriptor (split) or by id (packed). */
+export const HEAD_BYTES = 12;
+export const HEAD_WRITABLE = 0; // u32
+export const HEAD_WRITTEN = 4; // u32
+export const HEAD_SLOTS = 8; // u16
+export const HEAD_FLAGS = 10; // u8
+export const HEAD_F_IN_FLIGHT = 1;
+/** In-order use: pushed, and held until those before it are pushed. */
+export const HEAD_F_DONE = 2;
+
+/** A slot filled and not flushed. */
+export const FILL_BYTES = 12;
+export const FILL_WRITTEN = 0; // u32
+export const FILL_ID = 4; // u32
+export const FILL_SLOTS = 8; // u16, 0 = not filled
+
+/** Words (u32) that a driver's `save` writes and `load` reads. */
+export const DRIVER_AVAIL = 0;
+export const DRIVER_USED = 1;
+export const DRIVER_EVENTS = 2;
+export const DRIVER_UNKICKED = 3;
+export const DRIVER_FREE = 4; // first free descriptor or id
+export const DRIVER_NUM_FREE = 5;
+export const DRIVER_IN_FLIGHT = 6;
+export const DRIVER_OLDEST = 7; // head of the oldest buffer, split ring in order
+export const DRIVER_BATCH_LEFT = 8;
+export const DRIVER_BATCH_LENGTH = 9;
+export const DRIVER_WORDS = 10;
+
+/** Words (u32) that a device's `save` writes and `load` reads. */
+export const DEVICE_AVAIL = 0;
+export const DEVICE_USED = 1;
+export const DEVICE_EVENTS = 2;
+export const DEVICE_UNSIGNALLED = 3;
+export const DEVICE_IN_FLIGHT = 4;
+export const DEVICE_SLOTS = 5; // ring slots of the elements in flight, packed ring
+export const DEVICE_FILLS = 6;
+export const DEVICE_ORDER = 7; // index of the next pop in the ring of pops
+export const DEVICE_SPAN = 8; // packed ring in order: pops from the one on that the next used descriptor is for
+export const DEVICE_FILL_FIRST = 9; // index of the next used entry in the ring of fills
+export const DEVICE_WORDS = 10;
+
 // ---- Results of engine operations: a count or 0/1, or one of these ----
 
 /** The queue is broken; the fault says why. */

@@ -40,6 +40,12 @@ export class Granules {
     return this.base + <usize>at * DESC_BYTES;
   }
 
+  /** Marks the table that a restored queue has in flight. The host has checked that it is free. */
+  take(address: usize, count: u32): void {
+    this.mark(<u32>((address - this.base) / DESC_BYTES), count, true);
+    this.taken += count;
+  }
+
   /** Gives back what `alloc(count)` returned. */
   free(address: usize, count: u32): void {
     const at = <u32>((address - this.base) / DESC_BYTES);

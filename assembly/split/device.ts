@@ -8,6 +8,16 @@ import {
   DESC_F_INDIRECT,
   DESC_F_NEXT,
   DESC_F_WRITE,
+  DEVICE_AVAIL,
+  DEVICE_EVENTS,
+  DEVICE_FILL_FIRST,
+  DEVICE_FILLS,
+  DEVICE_IN_FLIGHT,
+  DEVICE_ORDER,
+  DEVICE_SLOTS,
+  DEVICE_SPAN,
+  DEVICE_UNSIGNALLED,
+  DEVICE_USED,
   EVENT_FAR,
   FAULT_AVAIL_IDX,
   FAULT_CHAIN_BYTES,
@@ -24,6 +34,8 @@ import {
   FAULT_SEGMENT_RANGE,
   FAULT_TABLE_LENGTH,
   FAULT_TABLE_RANGE,
+  FILL_BYTES,
+  HEAD_BYTES,
   RESULT_BROKEN,
   RESULT_NO_ROOM,
   RESULT_NOT_IN_FLIGHT,
@@ -33,7 +45,7 @@ import {
 } from '../abi/layout';
 import { Queue } from '../abi/queue';
 import { element, elementId, elementSet, elementWritten, pieceSet } from '../abi/records';
-import { RegionTable } from '../abi/region';
+import { holds, RegionTable } from '../abi/region';
 import {
   availEventSet,
   availFlags,
@@ -52,29 +64,8 @@ import {
   usedFlagsSet,
   usedIdxSet,
 } from '../abi/split';
+import { Fill, fillAt, Head, headAt, wordAt, wordAtSet } from '../abi/state';
 import { fence } from '../order';
-
-/** What the device remembers of each head. Private memory. */
-@unmanaged
-export class Head {
-  /** Device-writable bytes of the element in flight, saturated at 2^32 - 1; what was written, once filled. */
-  writable: u32;
-  /** Popped, and neither detached nor published as used: the driver must not make it available again. */
-  inFlight: bool;
-  /** In flight, but its used entry is written: it can be neither pushed nor put back any more. */
-  used: bool;
-  /** Of the used slot with this index: 1 + the id of the entry filled and not yet flushed, or 0. */
-  filledId: u16;
-
-  /** The device can do with it what it likes. */
-  get inHand(): bool {
-    return this.inFlight && !this.used;
-  }
-}
-
-function headAt(heads: usize, id: u32): Head {
-  return changetype<Head>(heads + <usize>id * offsetof<Head>());
-}
 
 @unmanaged
 export class SplitDevice extends Queue {
@@ -84,9 +75,15 @@ export class SplitDevice extends Queue {
   used: usize;
   /** Head[size] */
   heads: usize;
-  /** u16[size]: the head popped at each avail position; what rewind goes by, not the driver's ring. */
+  /** Fill[size], by used slot. */
+  fillRing: usize;
+  /**
+   * u16[size]: the head popped at each avail position, 0xffff where none was. What rewind and in-order use go
+   * by, not the driver's ring.
+   */
   order: usize;
   eventIdx: bool;
+  inOrder: bool;
   indirect: bool;
 
   /** Available-buffer notifications are wanted. */
@@ -96,7 +93,7 @@ export class SplitDevice extends Queue {
   /** used.idx as published. */
   usedIdxShadow: u16;
   inFlight: u32;
-  /** Slots filled and not flushed. */
+  /** Slots filled and not flushed; in in-order use, elements done and not published. */
   fills: u32;
   /** Elements pushed since the last shouldInterrupt. */
   unsignalled: u32;
@@ -127,8 +124,10 @@ export class SplitDevice extends Queue {
     avail: usize,
     used: usize,
     heads: usize,
+    fillRing: usize,
     order: usize,
     eventIdx: bool,
+    inOrder: bool,
     indirect: bool,
   ): void {
     memory.fill(changetype<usize>(this), 0, offsetof<SplitDevice>());
@@ -137,8 +136,10 @@ export class SplitDevice extends Queue {
     this.avail = avail;
     this.used = used;
     this.heads = heads;
+    this.fillRing = fillRing;
     this.order = order;
     this.eventIdx = eventIdx;
+    this.inOrder = inOrder;
     this.indirect = indirect;
     this.reset();
   }
@@ -151,24 +152,28 @@ export class SplitDevice extends Queue {
     this.inFlight = 0;
     this.fills = 0;
     this.unsignalled = 0;
-    memory.fill(this.heads, 0, <usize>this.size * offsetof<Head>());
+    memory.fill(this.heads, 0, <usize>this.size * HEAD_BYTES);
+    memory.fill(this.fillRing, 0, <usize>this.size * FILL_BYTES);
+    memory.fill(this.order, 0xff, (<usize>this.size) << 1);
   }
 
   get regionTable(): RegionTable {
     return changetype<RegionTable>(changetype<usize>(this) + offsetof<SplitDevice>('regions'));
   }
 
+  @inline
   private head(id: u32): Head {
     assert(id < this.size);
     return headAt(this.heads, id);
   }
 
-  private popped(position: u16): u32 {
-    return load<u16>(this.order + ((<usize>position & (this.size - 1)) << 1));
+  private fillAt(position: u16): Fill {
+    return fillAt(this.fillRing, <u32>position & (this.size - 1));
   }
 
-  private poppedSet(position: u16, head: u32): void {
-    store<u16>(this.order + ((<usize>position & (this.size - 1)) << 1), <u16>head);
+  @inline
+  private popped(position: u16): u32 {
+    return wordAt(this.order, <u32>position & (this.size - 1));
   }
 
   // ---- Chains ----
@@ -181,11 +186,11 @@ export class SplitDevice extends Queue {
   }
 
   /**
-   * Follows the chain of `head`, whose first descriptor holds `firstAddr` and `firstRest`, checks all of it, and writes the pieces of its segments to `pieces` from
+   * Follows the chain of `head`, checks all of it, and writes the pieces of its segments to `pieces` from
    * index `at` on as far as `capacity` goes. False if the chain is bad; then walkFault says why. Ends
    * after at most `size` descriptors that hold a segment, whatever the driver does meanwhile.
    */
-  private walk(head: u32, firstAddr: u64, firstRest: u64, pieces: usize, at: u32, capacity: u32): bool {
+  private walk(head: u32, pieces: usize, at: u32, capacity: u32): bool {
     const size = this.size;
     let table = this.desc;
     let entries = size;
@@ -198,8 +203,8 @@ export class SplitDevice extends Queue {
     let piece = at;
     let firstIn: u32 = 0;
     let writing = false;
-    let addr = firstAddr;
-    let rest = firstRest;
+    let addr = descAddr(descriptor(table, head));
+    let rest = descRest(descriptor(table, head));
     for (;;) {
       const flags = restFlags(rest);
       const len = restLen(rest);
@@ -229,16 +234,9 @@ export class SplitDevice extends Queue {
         if (writing) return this.bad(FAULT_SEGMENT_ORDER, addr, len);
         readable += len;
       }
-      // Most segments lie in one region; the others, and the bad ones, take the long way.
-      const local: u64 = len == 0 ? 0 : this.regionTable.whole(addr, len);
-      if (local != <u64>-1) {
-        if (piece < capacity) pieceSet(pieces, piece, <u32>local, len);
-        piece++;
-      } else {
-        const count = this.spread(addr, len, pieces, piece, capacity);
-        if (count == 0) return this.bad(FAULT_SEGMENT_RANGE, addr, len);
-        piece += count;
-      }
+      const count = this.regionTable.pieces(addr, len, pieces, piece, capacity);
+      if (count == 0) return this.bad(FAULT_SEGMENT_RANGE, addr, len);
+      piece += count;
       if (readable + writable > 0x1_0000_0000) {
         return this.bad(FAULT_CHAIN_BYTES, head, readable + writable);
       }
@@ -260,31 +258,6 @@ export class SplitDevice extends Queue {
     return true;
   }
 
-  /**
-   * Pieces of a segment that leaves the region it starts in: it goes on in the region that adjoins in
-   * guest memory. Number of pieces, or 0 if some byte lies in no region. Each round moves to another,
-   * higher region, so there are at most as many rounds as regions; an address that wraps finds none,
-   * because region 0 would have to be higher.
-   */
-  private spread(addr: u64, len: u32, pieces: usize, at: u32, capacity: u32): u32 {
-    const regions = this.regionTable;
-    let guest = addr;
-    let left = len;
-    let piece = at;
-    while (left > 0) {
-      const index = regions.find(guest);
-      if (index < 0 || guest < addr) return 0;
-      const region = regions.at(index);
-      const offset = guest - region.guest;
-      const here = <u32>min<u64>(left, region.length - offset);
-      if (piece < capacity) pieceSet(pieces, piece, <u32>(<u64>region.local + offset), here);
-      piece++;
-      guest += here;
-      left -= here;
-    }
-    return piece - at;
-  }
-
   // ---- Taking ----
 
   popBurst(elements: usize, pieces: usize, capacity: u32, max: u32): i32 {
@@ -294,10 +267,12 @@ export class SplitDevice extends Queue {
     const avail = this.avail;
     const desc = this.desc;
     const heads = this.heads;
-    let last = this.lastAvail;
+    const order = this.order;
     let at: u32 = 0;
     let taken: u32 = 0;
-    while (taken < max) {
+    let result: i32 = 1;
+    while (taken < max && result > 0) {
+      let last = this.lastAvail;
       const idx = availIdx(avail);
       const ready = <u32>(<u16>(idx - last));
       if (ready == 0) break;
@@ -307,67 +282,80 @@ export class SplitDevice extends Queue {
       }
       const from = taken;
       const until = min(max, taken + ready);
-      const region = this.regionTable.recent();
-      let readable: u64 = 0;
-      for (; taken < until; taken++) {
-        const id = availRing(avail, <u32>last & mask);
-        if (id >= size) {
-          if (taken == 0) return this.break(FAULT_HEAD_RANGE, id, size);
-          break;
-        }
-        const head = headAt(heads, id);
-        // A head is in flight once, so there are never more than `size` elements in flight.
-        if (head.inFlight) {
-          if (taken == 0) return this.break(FAULT_HEAD_IN_FLIGHT, id, this.inFlight);
-          break;
-        }
-        const address = descriptor(desc, id);
-        const addr = descAddr(address);
-        const rest = descRest(address);
-        const len = restLen(rest);
-        const flags = restFlags(rest);
-        // One direct segment in the region of the last hit is the most frequent chain. What it takes to be
-        // that has been loaded once; a chain of any other shape is walked from these same words on.
-        if (
-          !(flags & (DESC_F_NEXT | DESC_F_INDIRECT)) &&
-          len != 0 &&
-          region.holds(addr, len) &&
-          at < capacity
-        ) {
+      while (taken < until) {
+        // Chains of one direct segment in the region of the last hit, the most frequent ones, in a loop that
+        // keeps everything in registers. Any other, and whatever is wrong with one, is left to popOne.
+        const region = this.regionTable.recent();
+        const regionGuest = region.guest;
+        const regionLength = region.length;
+        const regionLocal = <u64>region.local - regionGuest;
+        const start = taken;
+        const end = min(until, taken + (capacity - at));
+        let readable: u64 = 0;
+        for (; taken < end; taken++) {
+          const id = availRing(avail, <u32>last & mask);
+          if (id >= size) break;
+          const head = headAt(heads, id);
+          if (head.inFlight) break;
+          const address = descriptor(desc, id);
+          const addr = descAddr(address);
+          const rest = descRest(address);
+          const len = restLen(rest);
+          const flags = restFlags(rest);
+          if (flags & (DESC_F_NEXT | DESC_F_INDIRECT) || len == 0) break;
+          if (!holds(regionGuest, regionLength, addr, len)) break;
           const writing: u32 = (flags & DESC_F_WRITE) >> 1;
-          pieceSet(pieces, at, <u32>(<u64>region.local + addr - region.guest), len);
+          pieceSet(pieces, at, <u32>(regionLocal + addr), len);
           elementSet(element(elements, taken), id, at, 1 << (writing << 4));
-          head.writable = writing ? len : 0;
+          head.set(writing ? len : 0, 1);
           readable += writing ? 0 : len;
+          wordAtSet(order, <u32>last & mask, id);
           at++;
-        } else {
-          if (!this.walk(id, addr, rest, pieces, at, capacity)) {
-            if (taken == 0) return this.break(this.walkFault, this.walkA, this.walkB);
-            break;
-          }
-          const count = this.walkOut + this.walkIn;
-          if (count > capacity - at) {
-            if (taken == 0) return RESULT_NO_ROOM;
-            break;
-          }
-          elementSet(element(elements, taken), id, at, this.walkOut | (this.walkIn << 16));
-          head.writable = <u32>min<u64>(this.walkWritable, 0xffff_ffff);
-          readable += this.walkReadable;
-          this.indirects += <u64>this.walkIndirect;
-          at += count;
+          last++;
         }
-        head.inFlight = true;
-        this.poppedSet(last, id);
+        this.bytesOut += readable;
+        this.lastAvail = last;
+        this.inFlight += taken - start;
+        if (taken == until) break;
+        result = this.popOne(element(elements, taken), taken == 0, pieces, at, capacity);
+        if (result <= 0) break;
+        at += this.walkOut + this.walkIn;
+        taken++;
         last++;
       }
-      this.bytesOut += readable;
-      this.lastAvail = last;
-      this.inFlight += taken - from;
       this.added += taken - from;
       if (taken > from) this.askFrom(last);
-      if (taken < until) break;
     }
-    return <i32>taken;
+    return taken > 0 || result >= 0 ? <i32>taken : result;
+  }
+
+  /**
+   * Pops one chain of any shape. 1, or 0 if it is bad or does not fit and is not the first, or RESULT_BROKEN or
+   * RESULT_NO_ROOM.
+   */
+  private popOne(record: usize, first: bool, pieces: usize, at: u32, capacity: u32): i32 {
+    const last = this.lastAvail;
+    const id = availRing(this.avail, <u32>last & (this.size - 1));
+    if (!this.walkHead(id, pieces, at, capacity)) {
+      return first ? this.break(this.walkFault, this.walkA, this.walkB) : 0;
+    }
+    if (this.walkOut + this.walkIn > capacity - at) return first ? RESULT_NO_ROOM : 0;
+    elementSet(record, id, at, this.walkOut | (this.walkIn << 16));
+    this.head(id).set(<u32>min<u64>(this.walkWritable, 0xffff_ffff), 1);
+    wordAtSet(this.order, <u32>last & (this.size - 1), id);
+    this.bytesOut += this.walkReadable;
+    this.indirects += <u64>this.walkIndirect;
+    this.inFlight++;
+    this.lastAvail = last + 1;
+    return 1;
+  }
+
+  /** Checks a head that the driver made available and walks its chain; false with walkFault set. */
+  private walkHead(id: u32, pieces: usize, at: u32, capacity: u32): bool {
+    if (id >= this.size) return this.bad(FAULT_HEAD_RANGE, id, this.size);
+    // A head is in flight once, so there are never more than `size` elements in flight.
+    if (this.head(id).inFlight) return this.bad(FAULT_HEAD_IN_FLIGHT, id, this.inFlight);
+    return this.walk(id, pieces, at, capacity);
   }
 
   /** With event index and notifications on, asks for one when the driver adds the next buffer. */
@@ -392,14 +380,7 @@ export class SplitDevice extends Queue {
     for (let position = first; position != idx; position++) {
       if ((sumIn >= maxIn && sumOut >= maxOut) || visited >= <u32>AVAILABLE_BUDGET) break;
       const id = availRing(this.avail, <u32>position & (size - 1));
-      let sound = false;
-      if (id >= size) this.bad(FAULT_HEAD_RANGE, id, size);
-      else if (this.head(id).inFlight) this.bad(FAULT_HEAD_IN_FLIGHT, id, this.inFlight);
-      else {
-        const address = descriptor(this.desc, id);
-        sound = this.walk(id, descAddr(address), descRest(address), 0, 0, 0);
-      }
-      if (!sound) {
+      if (!this.walkHead(id, 0, 0, 0)) {
         if (position == first) return this.break(this.walkFault, this.walkA, this.walkB);
         break;
       }
@@ -414,18 +395,59 @@ export class SplitDevice extends Queue {
 
   // ---- Giving back ----
 
-  /** 0 if the element can be used with `written` bytes, or why not. */
-  private usable(id: u32, written: u32): i32 {
-    if (id >= this.size) return RESULT_NOT_IN_FLIGHT;
-    const head = this.head(id);
-    if (!head.inHand) return RESULT_NOT_IN_FLIGHT;
-    return written > head.writable ? RESULT_WRITTEN : 0;
+  /** 0 if the element may be given back with so many bytes written, or why not. */
+  private check(id: u32, written: u32): i32 {
+    if (id >= this.size || !this.head(id).open) return RESULT_NOT_IN_FLIGHT;
+    return written > this.head(id).writable ? RESULT_WRITTEN : 0;
   }
 
-  private publish(n: u32, bytes: u64): void {
+  private usedSet(slot: u16, id: u32, written: u32): void {
+    usedElemSet(usedElem(this.used, <u32>slot & (this.size - 1)), id, written);
+  }
+
+  /** Marks an element as done: it stays in flight until its used entry is published. */
+  private finish(id: u32, written: u32): i32 {
+    const result = this.check(id, written);
+    if (result < 0) return result;
+    this.head(id).finish(written);
+    this.fills++;
+    return 0;
+  }
+
+  private isDone(position: u16): bool {
+    // Behind an element that was detached more may be popped than `order` remembers.
+    if (<u32>(<u16>(this.lastAvail - position - 1)) >= this.size) return false;
+    const id = this.popped(position);
+    return id < this.size && this.head(id).done;
+  }
+
+  /** Publishes all that is done from the oldest element on, in as few used entries as may be (2.7.9). */
+  private publishDone(): void {
+    // In in-order use an element's used position is its avail position.
+    const first = this.usedIdxShadow;
+    let position = first;
+    let batch = first;
+    while (this.isDone(position)) {
+      const id = this.popped(position);
+      const head = this.head(id);
+      const written = head.written;
+      head.leave();
+      this.bytesIn += written;
+      position++;
+      // Left out, an element counts as completely written; the last of a run always has an entry.
+      if (written != head.writable || written == 0xffff_ffff || !this.isDone(position)) {
+        this.usedSet(batch, id, written);
+        batch = position;
+      }
+    }
+    const count = <u32>(<u16>(position - first));
+    this.fills -= count;
+    if (count > 0) this.publish(count);
+  }
+
+  private publish(n: u32): void {
     this.inFlight -= n;
     this.completed += n;
-    this.bytesIn += bytes;
     this.unsignalled = min<u32>(this.unsignalled + n, 0x10000);
     const idx = this.usedIdxShadow + <u16>n;
     this.usedIdxShadow = idx;
@@ -434,68 +456,89 @@ export class SplitDevice extends Queue {
 
   pushBurst(elements: usize, n: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
+    let pushed: u32 = 0;
+    if (this.inOrder) {
+      for (; pushed < n; pushed++) {
+        const record = element(elements, pushed);
+        if (this.finish(elementId(record), elementWritten(record)) < 0) break;
+      }
+      if (pushed > 0) this.publishDone();
+      return <i32>pushed;
+    }
     if (this.fills > 0) return RESULT_SLOT;
-    const mask = this.size - 1;
+    const size = this.size;
+    const heads = this.heads;
+    const used = this.used;
     const slot = <u32>this.usedIdxShadow;
     let bytes: u64 = 0;
-    let pushed: u32 = 0;
     for (; pushed < n; pushed++) {
       const record = element(elements, pushed);
       const id = elementId(record);
       const written = elementWritten(record);
-      if (this.usable(id, written) < 0) break;
-      this.head(id).inFlight = false;
-      usedElemSet(usedElem(this.used, (slot + pushed) & mask), id, written);
+      if (id >= size) break;
+      const head = headAt(heads, id);
+      if (!head.open || written > head.writable) break;
+      head.leave();
       bytes += written;
+      usedElemSet(usedElem(used, (slot + pushed) & (size - 1)), id, written);
     }
-    if (pushed > 0) this.publish(pushed, bytes);
+    this.bytesIn += bytes;
+    if (pushed > 0) this.publish(pushed);
     return <i32>pushed;
   }
 
   fill(id: u32, written: u32, offset: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
-    const result = this.usable(id, written);
+    if (this.inOrder) return this.finish(id, written);
+    const result = this.check(id, written);
     if (result < 0) return result;
     // Further ahead may lie entries that the driver has not taken yet: it has at most as many free slots as
     // there are elements that it waits for.
     if (offset >= this.inFlight) return RESULT_SLOT;
-    // Marks are kept by used slot: the slot `offset` ahead is the same one until flush moves on.
-    const slot = (<u32>this.usedIdxShadow + offset) & (this.size - 1);
-    const mark = this.head(slot);
-    if (mark.filledId != 0) return RESULT_SLOT;
-    mark.filledId = <u16>(id + 1);
-    const head = this.head(id);
-    head.used = true;
-    head.writable = written;
-    usedElemSet(usedElem(this.used, slot), id, written);
-    this.fills++;
+    const slot = this.usedIdxShadow + <u16>offset;
+    const fill = this.fillAt(slot);
+    if (fill.filled) return RESULT_SLOT;
+    this.finish(id, written);
+    fill.set(id, written, 1);
+    this.usedSet(slot, id, written);
     return 0;
   }
 
   flush(n: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
+    if (this.inOrder) {
+      this.publishDone();
+      return 0;
+    }
     if (n > this.fills) return RESULT_SLOT;
-    const mask = this.size - 1;
-    const slot = <u32>this.usedIdxShadow;
-    for (let i: u32 = 0; i < n; i++) if (this.head((slot + i) & mask).filledId == 0) return RESULT_SLOT;
-    let bytes: u64 = 0;
+    const slot = this.usedIdxShadow;
+    for (let i: u32 = 0; i < n; i++) if (!this.fillAt(slot + <u16>i).filled) return RESULT_SLOT;
     for (let i: u32 = 0; i < n; i++) {
-      const mark = this.head((slot + i) & mask);
-      const head = this.head(<u32>mark.filledId - 1);
-      mark.filledId = 0;
-      head.inFlight = false;
-      head.used = false;
-      bytes += head.writable;
+      const fill = this.fillAt(slot + <u16>i);
+      this.head(fill.id).leave();
+      this.bytesIn += fill.written;
+      fill.clear();
     }
     this.fills -= n;
-    if (n > 0) this.publish(n, bytes);
+    if (n > 0) this.publish(n);
     return 0;
   }
 
+  /** Takes a head out of the ring of pops: there it is not found in place of a later element with the same head. */
+  private forget(id: u32): void {
+    for (let i: u32 = 1; i <= this.size; i++) {
+      const position = this.lastAvail - <u16>i;
+      if (this.popped(position) != id) continue;
+      wordAtSet(this.order, <u32>position & (this.size - 1), 0xffff);
+      return;
+    }
+  }
+
   detach(id: u32): i32 {
-    if (id >= this.size || !this.head(id).inHand) return RESULT_NOT_IN_FLIGHT;
-    this.head(id).inFlight = false;
+    if (id >= this.size || !this.head(id).open) return RESULT_NOT_IN_FLIGHT;
+    this.head(id).leave();
     this.inFlight--;
+    if (this.inOrder) this.forget(id);
     return 0;
   }
 
@@ -503,13 +546,13 @@ export class SplitDevice extends Queue {
     if (n > this.inFlight) return false;
     const last = this.lastAvail;
     for (let i: u32 = 1; i <= n; i++) {
-      const head = this.head(this.popped(last - <u16>i));
-      if (head.inHand) {
+      const id = this.popped(last - <u16>i);
+      if (id < this.size && this.head(id).open) {
         // Taken out at once, so that a head that was popped again later is not counted for both.
-        head.inFlight = false;
+        this.head(id).leave();
         continue;
       }
-      while (--i > 0) this.head(this.popped(last - <u16>i)).inFlight = true;
+      while (--i > 0) this.head(this.popped(last - <u16>i)).enter();
       return false;
     }
     this.lastAvail = last - <u16>n;
@@ -520,12 +563,13 @@ export class SplitDevice extends Queue {
   lastPopped(): i32 {
     if (this.inFlight == 0) return RESULT_NOT_IN_FLIGHT;
     const id = this.popped(this.lastAvail - 1);
-    return this.head(id).inHand ? <i32>id : RESULT_NOT_IN_FLIGHT;
+    if (id >= this.size || !this.head(id).open) return RESULT_NOT_IN_FLIGHT;
+    return <i32>id;
   }
 
   /** f64, so that all of a u32 fits beside the negative results. */
   writable(id: u32): f64 {
-    if (id >= this.size || !this.head(id).inHand) return RESULT_NOT_IN_FLIGHT;
+    if (id >= this.size || !this.head(id).open) return RESULT_NOT_IN_FLIGHT;
     return <f64>this.head(id).writable;
   }
 
@@ -559,5 +603,30 @@ export class SplitDevice extends Queue {
     this.notifications = false;
     if (this.eventIdx) availEventSet(this.used, this.size, this.lastAvail + <u16>EVENT_FAR);
     else usedFlagsSet(this.used, <u16>USED_F_NO_NOTIFY);
+  }
+  // ---- State ----
+
+  save(words: usize): void {
+    const mask = this.size - 1;
+    store<u32>(words, this.lastAvail, DEVICE_AVAIL << 2);
+    store<u32>(words, this.usedIdxShadow, DEVICE_USED << 2);
+    store<u32>(words, this.notifications, DEVICE_EVENTS << 2);
+    store<u32>(words, this.unsignalled, DEVICE_UNSIGNALLED << 2);
+    store<u32>(words, this.inFlight, DEVICE_IN_FLIGHT << 2);
+    store<u32>(words, 0, DEVICE_SLOTS << 2);
+    store<u32>(words, this.fills, DEVICE_FILLS << 2);
+    store<u32>(words, <u32>this.lastAvail & mask, DEVICE_ORDER << 2);
+    store<u32>(words, 0, DEVICE_SPAN << 2);
+    store<u32>(words, <u32>this.usedIdxShadow & mask, DEVICE_FILL_FIRST << 2);
+  }
+
+  load(words: usize): void {
+    this.mend();
+    this.lastAvail = <u16>load<u32>(words, DEVICE_AVAIL << 2);
+    this.usedIdxShadow = <u16>load<u32>(words, DEVICE_USED << 2);
+    this.notifications = load<u32>(words, DEVICE_EVENTS << 2) != 0;
+    this.unsignalled = load<u32>(words, DEVICE_UNSIGNALLED << 2);
+    this.inFlight = load<u32>(words, DEVICE_IN_FLIGHT << 2);
+    this.fills = load<u32>(words, DEVICE_FILLS << 2);
   }
 }

@@ -2,12 +2,22 @@
 
 import {
   AVAIL_F_NO_INTERRUPT,
+  BUFFER_BYTES,
   DESC_BYTES,
   DESC_F_INDIRECT,
-  DESC_F_NEXT,
-  DESC_F_WRITE,
+  DRIVER_AVAIL,
+  DRIVER_BATCH_LEFT,
+  DRIVER_BATCH_LENGTH,
+  DRIVER_EVENTS,
+  DRIVER_FREE,
+  DRIVER_IN_FLIGHT,
+  DRIVER_NUM_FREE,
+  DRIVER_OLDEST,
+  DRIVER_UNKICKED,
+  DRIVER_USED,
   EVENT_FAR,
   FAULT_NONE,
+  FAULT_USED_BATCH,
   FAULT_USED_ID,
   FAULT_USED_ID_RANGE,
   FAULT_USED_IDX,
@@ -18,7 +28,15 @@ import {
   USED_F_NO_NOTIFY,
 } from '../abi/layout';
 import { Queue } from '../abi/queue';
-import { completionSet, restCount, segmentAddress, segmentRest, token } from '../abi/records';
+import {
+  completionSet,
+  linked,
+  restCount,
+  segmentAddress,
+  segmentRest,
+  token,
+  writableLength,
+} from '../abi/records';
 import {
   availEvent,
   availFlagsSet,
@@ -28,53 +46,19 @@ import {
   descRestSet,
   descriptor,
   packRest,
+  pairId,
+  pairLen,
   passed,
   restLen,
   usedElem,
-  usedElemId,
-  usedElemLen,
+  usedElemPair,
   usedEventSet,
   usedFlags,
   usedIdx,
 } from '../abi/split';
+import { Buffer, bufferAt, chainPlace, chainSegments, chainTable, wordAt, wordAtSet } from '../abi/state';
 import { Granules } from '../mm/granules';
 import { fence } from '../order';
-
-/**
- * What the driver remembers of the buffer whose chain starts at a descriptor. Private memory: the device
- * could overwrite the descriptors themselves, so nothing is ever read back from them.
- */
-@unmanaged
-export class Buffer {
-  token: u32;
-  /** Device-writable bytes, saturated at 2^32 - 1: the bound of what a used length may claim. */
-  writable: u32;
-  /** Address of the indirect table, or 0 for a direct chain. */
-  table: u32;
-  /** Segments; 0 means that no buffer in flight starts here. */
-  segments: u16;
-  /** Last descriptor of the chain, so that the whole chain is freed in one step. */
-  tail: u16;
-
-  /** All fields in two stores. */
-  set(token: u32, writable: u32, table: u32, segments: u32, tail: u32): void {
-    const self = changetype<usize>(this);
-    store<u64>(self, <u64>token | ((<u64>writable) << 32), offsetof<Buffer>('token'));
-    store<u64>(self, <u64>table | ((<u64>(segments | (tail << 16))) << 32), offsetof<Buffer>('table'));
-  }
-}
-
-function bufferAt(buffers: usize, head: u32): Buffer {
-  return changetype<Buffer>(buffers + <usize>head * offsetof<Buffer>());
-}
-
-function nextAt(next: usize, index: u32): u32 {
-  return load<u16>(next + ((<usize>index) << 1));
-}
-
-function nextAtSet(next: usize, index: u32, value: u32): void {
-  store<u16>(next + ((<usize>index) << 1), <u16>value);
-}
 
 @unmanaged
 export class SplitDriver extends Queue {
@@ -87,6 +71,7 @@ export class SplitDriver extends Queue {
   /** u16[size]: the next descriptor of a chain, or of the list of free ones. */
   next: usize;
   eventIdx: bool;
+  inOrder: bool;
   indirect: bool;
   strict: bool;
 
@@ -102,6 +87,11 @@ export class SplitDriver extends Queue {
   inFlight: u32;
   /** Buffers added since the last kickPrepare. */
   unkicked: u32;
+  /** In-order use: head of the oldest buffer in flight. */
+  oldest: u32;
+  /** In-order use: buffers of a batch not handed out yet, and the length of the last of them. */
+  batchLeft: u32;
+  batchLength: u32;
 
   granules: Granules;
 
@@ -114,6 +104,7 @@ export class SplitDriver extends Queue {
     next: usize,
     granules: Granules,
     eventIdx: bool,
+    inOrder: bool,
     indirect: bool,
     strict: bool,
   ): void {
@@ -126,6 +117,7 @@ export class SplitDriver extends Queue {
     this.next = next;
     this.granules = granules;
     this.eventIdx = eventIdx;
+    this.inOrder = inOrder;
     this.indirect = indirect;
     this.strict = strict;
     this.reset();
@@ -141,14 +133,19 @@ export class SplitDriver extends Queue {
     this.numFree = size;
     this.inFlight = 0;
     this.unkicked = 0;
+    this.oldest = 0;
+    this.batchLeft = 0;
+    this.batchLength = 0;
     this.granules.reset();
-    memory.fill(this.buffers, 0, <usize>size * offsetof<Buffer>());
-    for (let i: u32 = 0; i < size; i++) nextAtSet(this.next, i, i + 1);
+    memory.fill(this.buffers, 0, <usize>size * BUFFER_BYTES);
+    // A ring of descriptors: in-order use never changes it (2.7.5.2).
+    for (let i: u32 = 0; i < size; i++) wordAtSet(this.next, i, (i + 1) & (size - 1));
     memory.fill(this.desc, 0, <usize>size * DESC_BYTES);
     memory.fill(this.avail, 0, 6 + <usize>size * 2);
     memory.fill(this.used, 0, 6 + <usize>size * 8);
   }
 
+  @inline
   private buffer(head: u32): Buffer {
     assert(head < this.size);
     return bufferAt(this.buffers, head);
@@ -156,111 +153,116 @@ export class SplitDriver extends Queue {
 
   addBurst(segments: usize, tokens: usize, n: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
-    const size = this.size;
-    const mask = size - 1;
+    const mask = this.size - 1;
     const desc = this.desc;
     const avail = this.avail;
     const buffers = this.buffers;
     const nexts = this.next;
-    const first = this.availIdxShadow;
-    let free = this.numFree;
-    let head = this.freeHead;
-    let bytes: u64 = 0;
+    const first = <u32>this.availIdxShadow;
     let record = segments;
     let added: u32 = 0;
-    for (; added < n; added++) {
-      const rest = segmentRest(record);
-      const count = restCount(rest);
-      let next: u32;
-      if (count == 1) {
-        // One segment, one descriptor: the most frequent buffer.
-        if (free == 0) {
-          this.full++;
-          break;
-        }
-        assert(head < size);
-        next = nextAt(nexts, head);
+    let result: i32 = 1;
+    while (added < n) {
+      // Buffers of one segment, the most frequent ones, in a loop that keeps everything in registers.
+      let head = this.freeHead;
+      let bytes: u64 = 0;
+      const from = added;
+      const until = min(n, added + this.numFree);
+      for (; added < until; added++) {
+        const rest = segmentRest(record);
+        if (restCount(rest) != 1) break;
+        assert(head <= mask);
         const address = descriptor(desc, head);
         descAddrSet(address, segmentAddress(record));
-        descRestSet(address, linked(rest, 0));
-        const writable = <u32>writableLen(rest);
+        descRestSet(address, rest & 0xffff_ffff_ffff);
+        const writable = <u32>writableLength(rest);
         bytes += restLen(rest) - writable;
         bufferAt(buffers, head).set(token(tokens, added), writable, 0, 1, head);
+        // Slots between the published idx and idx + numFree are not the device's to read yet.
+        availRingSet(avail, (first + added) & mask, head);
+        head = wordAt(nexts, head);
         record += SEGMENT_BYTES;
-        free--;
-      } else {
-        if (count > size) {
-          if (added == 0) return RESULT_TOO_LONG;
-          break;
-        }
-        let table: usize = 0;
-        // The order of these tests is part of the contract: no free descriptor, no table.
-        if (this.indirect && free > 0) {
-          table = this.granules.alloc(count);
-          if (table == 0) this.tableFailed++;
-        }
-        // Also where a table could not be had: nothing is written before the whole chain fits.
-        if (table == 0 && count > free) {
-          this.full++;
-          break;
-        }
-        let total: u64 = 0;
-        let writable: u64 = 0;
-        let tail = head;
-        next = head;
-        if (table != 0) next = nextAt(nexts, head);
-        for (let i: u32 = 0; i < count; i++) {
-          const rest = segmentRest(record);
-          let address: usize;
-          let link: u32;
-          if (table != 0) {
-            address = descriptor(table, i);
-            link = i + 1;
-          } else {
-            assert(next < size);
-            tail = next;
-            address = descriptor(desc, next);
-            link = next = nextAt(nexts, next);
-          }
-          descAddrSet(address, segmentAddress(record));
-          descRestSet(address, linked(rest, link));
-          total += restLen(rest);
-          writable += writableLen(rest);
-          record += SEGMENT_BYTES;
-        }
-        if (table != 0) {
-          const address = descriptor(desc, head);
-          descAddrSet(address, table);
-          descRestSet(address, packRest(count * DESC_BYTES, DESC_F_INDIRECT, 0));
-          free--;
-          this.indirects++;
-        } else free -= count;
-        bytes += total - writable;
-        bufferAt(buffers, head).set(
-          token(tokens, added),
-          <u32>min<u64>(writable, 0xffff_ffff),
-          <u32>table,
-          count,
-          tail,
-        );
       }
-      // Slots between the published idx and idx + numFree are not the device's to read yet.
-      availRingSet(avail, (<u32>first + added) & mask, head);
-      head = next;
+      this.freeHead = head;
+      this.numFree -= added - from;
+      this.bytesOut += bytes;
+      if (added == n) break;
+      result = this.addOne(record, token(tokens, added), (first + added) & mask);
+      if (result <= 0) break;
+      record += <usize>restCount(segmentRest(record)) * SEGMENT_BYTES;
+      added++;
     }
     if (added > 0) {
-      this.freeHead = head;
-      this.numFree = free;
       this.inFlight += added;
-      this.bytesOut += bytes;
       this.added += added;
       // Saturates: from 2^16 on the window of `passed` would be ambiguous, see kickPrepare.
       this.unkicked = min<u32>(this.unkicked + added, 0x10000);
-      const idx = first + <u16>added;
+      const idx = <u16>(first + added);
       this.availIdxShadow = idx;
       availIdxSet(avail, idx);
+      return <i32>added;
     }
-    return <i32>added;
+    return result < 0 ? result : 0;
+  }
+
+  /** Adds one buffer of any shape at an avail slot. 1, or 0 if it does not fit now, or RESULT_TOO_LONG. */
+  private addOne(segments: usize, token: u32, slot: u32): i32 {
+    const count = restCount(segmentRest(segments));
+    const head = this.freeHead;
+    const free = this.numFree;
+    if (count > this.size) return RESULT_TOO_LONG;
+    let table: usize = 0;
+    // The order of these tests is part of the contract: no free descriptor, no table.
+    if (count > 1 && this.indirect && free > 0) {
+      table = this.granules.alloc(count);
+      if (table == 0) this.tableFailed++;
+    }
+    // Also where a table could not be had: nothing is written before the whole chain fits.
+    if (table == 0 && count > free) {
+      this.full++;
+      return 0;
+    }
+    let total: u64 = 0;
+    let writable: u64 = 0;
+    let tail = head;
+    let next = head;
+    let record = segments;
+    if (table != 0) {
+      for (let i: u32 = 0; i < count; i++) {
+        const rest = segmentRest(record);
+        const address = descriptor(table, i);
+        descAddrSet(address, segmentAddress(record));
+        descRestSet(address, linked(rest, i + 1));
+        total += restLen(rest);
+        writable += writableLength(rest);
+        record += SEGMENT_BYTES;
+      }
+      next = wordAt(this.next, head);
+      const address = descriptor(this.desc, head);
+      descAddrSet(address, table);
+      descRestSet(address, packRest(count * DESC_BYTES, DESC_F_INDIRECT, 0));
+      this.numFree = free - 1;
+      this.indirects++;
+    } else {
+      for (let i: u32 = 0; i < count; i++) {
+        assert(next < this.size);
+        const rest = segmentRest(record);
+        const address = descriptor(this.desc, next);
+        tail = next;
+        next = wordAt(this.next, next);
+        descAddrSet(address, segmentAddress(record));
+        descRestSet(address, linked(rest, next));
+        total += restLen(rest);
+        writable += writableLength(rest);
+        record += SEGMENT_BYTES;
+      }
+      this.numFree = free - count;
+    }
+    this.freeHead = next;
+    this.bytesOut += total - writable;
+    this.buffer(head).set(token, <u32>min<u64>(writable, 0xffff_ffff), <u32>table, count, tail);
+    availRingSet(this.avail, slot, head);
+    return 1;
   }
 
   kickPrepare(): bool {
@@ -283,14 +285,16 @@ export class SplitDriver extends Queue {
 
   getBurst(completions: usize, max: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
+    if (this.inOrder) return this.getInOrder(completions, max);
     const size = this.size;
     const mask = size - 1;
     const used = this.used;
     const buffers = this.buffers;
     const nexts = this.next;
-    let last = this.lastUsed;
     let taken: u32 = 0;
-    while (taken < max) {
+    let result: i32 = 1;
+    while (taken < max && result > 0) {
+      let last = this.lastUsed;
       const idx = usedIdx(used);
       const ready = <u32>(<u16>(idx - last));
       if (ready == 0) break;
@@ -300,59 +304,138 @@ export class SplitDriver extends Queue {
       }
       const from = taken;
       const until = min(max, taken + ready);
-      let free = this.freeHead;
-      let freed: u32 = 0;
-      let bytes: u64 = 0;
-      for (; taken < until; taken++) {
-        const elem = usedElem(used, <u32>last & mask);
-        const id = usedElemId(elem);
-        let len = usedElemLen(elem);
-        // The 32-bit id is checked before anything is looked up by it, never truncated.
-        if (id >= size) {
-          if (taken == 0) return this.break(FAULT_USED_ID_RANGE, id, size);
-          break;
+      while (taken < until) {
+        // Direct buffers with a sound entry, in a loop that keeps everything in registers.
+        let free = this.freeHead;
+        let freed: u32 = 0;
+        let bytes: u64 = 0;
+        const start = taken;
+        for (; taken < until; taken++) {
+          const pair = usedElemPair(usedElem(used, <u32>last & mask));
+          const id = pairId(pair);
+          const len = pairLen(pair);
+          // The 32-bit id is checked before anything is looked up by it, never truncated.
+          if (id >= size) break;
+          const buffer = bufferAt(buffers, id);
+          const chain = buffer.chain;
+          const segments = chainSegments(chain);
+          const tokenWritable = buffer.tokenWritable;
+          if (segments == 0 || chainTable(chain) != 0 || len > <u32>(tokenWritable >> 32)) break;
+          completionSet(completions, taken, <u32>tokenWritable, len);
+          bytes += len;
+          freed += segments;
+          buffer.segments = 0;
+          wordAtSet(nexts, chainPlace(chain), free);
+          free = id;
+          last++;
         }
-        const buffer = bufferAt(buffers, id);
-        const segments = <u32>buffer.segments;
-        if (segments == 0) {
-          if (taken == 0) return this.break(FAULT_USED_ID, id, len);
-          break;
-        }
-        const writable = buffer.writable;
-        if (len > writable) {
-          if (this.strict) {
-            if (taken == 0) return this.break(FAULT_USED_LEN, len, writable);
-            break;
-          }
-          len = writable;
-          this.clamped++;
-        }
-        completionSet(completions, taken, buffer.token, len);
-        bytes += len;
-        buffer.segments = 0;
-        const table = buffer.table;
-        if (table != 0) {
-          this.granules.free(table, segments);
-          freed++;
-        } else freed += segments;
-        nextAtSet(nexts, buffer.tail, free);
-        free = id;
+        this.freeHead = free;
+        this.numFree += freed;
+        this.inFlight -= taken - start;
+        this.bytesIn += bytes;
+        this.lastUsed = last;
+        if (taken == until) break;
+        result = this.getOne(completions, taken, usedElemPair(usedElem(used, <u32>last & mask)));
+        if (result <= 0) break;
+        taken++;
         last++;
       }
-      const got = taken - from;
-      this.freeHead = free;
-      this.numFree += freed;
-      this.inFlight -= got;
-      this.completed += got;
-      this.bytesIn += bytes;
-      this.lastUsed = last;
-      if (got > 0) this.askFrom(last);
-      // Ended early by a bad entry: what is before it goes to the caller, the next call will report it.
-      if (taken < until) break;
+      this.completed += taken - from;
+      if (taken > from) this.askFrom(last);
     }
-    // Also when nothing was taken: a device that pushed between the last read and the event's store saw
-    // the old event and stayed silent.
+    // A bad entry that is not first in line waits for the next call.
+    return taken > 0 || result >= 0 ? <i32>taken : result;
+  }
+
+  /** Takes the buffer of one used entry of any kind. 1, or 0 if it is bad and not the first, or RESULT_BROKEN. */
+  private getOne(completions: usize, index: u32, pair: u64): i32 {
+    const id = pairId(pair);
+    let len = pairLen(pair);
+    if (id >= this.size) return index == 0 ? this.break(FAULT_USED_ID_RANGE, id, this.size) : 0;
+    const buffer = this.buffer(id);
+    const segments = <u32>buffer.segments;
+    if (segments == 0) return index == 0 ? this.break(FAULT_USED_ID, id, len) : 0;
+    if (len > buffer.writable) {
+      if (this.strict) return index == 0 ? this.break(FAULT_USED_LEN, len, buffer.writable) : 0;
+      len = buffer.writable;
+      this.clamped++;
+    }
+    completionSet(completions, index, buffer.token, len);
+    this.numFree += buffer.slots;
+    if (buffer.table != 0) this.granules.free(buffer.table, segments);
+    buffer.segments = 0;
+    wordAtSet(this.next, buffer.place, this.freeHead);
+    this.freeHead = id;
+    this.inFlight--;
+    this.bytesIn += len;
+    this.lastUsed++;
+    return 1;
+  }
+
+  /** getBurst with IN_ORDER: one used entry may answer for several buffers (2.7.9). */
+  private getInOrder(completions: usize, max: u32): i32 {
+    let taken: u32 = 0;
+    let asked = false;
+    while (taken < max) {
+      if (this.batchLeft == 0) {
+        const idx = usedIdx(this.used);
+        const ready = <u32>(<u16>(idx - this.lastUsed));
+        if (ready == 0) {
+          if (asked || taken == 0) break;
+          asked = true;
+          this.askFrom(this.lastUsed);
+          continue;
+        }
+        const result = this.openBatch(idx, ready, taken == 0);
+        if (result < 0) return result;
+        if (result == 0) break;
+      }
+      asked = false;
+      const buffer = this.buffer(this.oldest);
+      const len = --this.batchLeft == 0 ? this.batchLength : buffer.writable;
+      completionSet(completions, taken++, buffer.token, len);
+      this.bytesIn += len;
+      const slots = buffer.slots;
+      if (buffer.table != 0) this.granules.free(buffer.table, buffer.segments);
+      buffer.segments = 0;
+      this.oldest = (this.oldest + slots) & (this.size - 1);
+      this.numFree += slots;
+      this.inFlight--;
+      this.completed++;
+      this.lastUsed++;
+    }
+    if (taken > 0 && !asked) this.askFrom(this.lastUsed);
     return <i32>taken;
+  }
+
+  /**
+   * Reads a used entry of in-order use: finds how many buffers it answers for. 1, or 0 if it is bad and not
+   * first in line, or RESULT_BROKEN.
+   */
+  private openBatch(idx: u16, ready: u32, first: bool): i32 {
+    const size = this.size;
+    if (ready > this.inFlight) return first ? this.break(FAULT_USED_IDX, idx, this.lastUsed) : 0;
+    const pair = usedElemPair(usedElem(this.used, <u32>this.lastUsed & (size - 1)));
+    const last = pairId(pair);
+    let len = pairLen(pair);
+    if (last >= size) return first ? this.break(FAULT_USED_ID_RANGE, last, size) : 0;
+    const buffer = this.buffer(last);
+    if (buffer.segments == 0) return first ? this.break(FAULT_USED_ID, last, len) : 0;
+    // Buffers in flight follow each other in the descriptor table; used.idx says how far this may go.
+    let head = this.oldest;
+    let count: u32 = 1;
+    for (; count <= ready && head != last; count++) {
+      head = (head + this.buffer(head).slots) & (size - 1);
+    }
+    if (count > ready) return first ? this.break(FAULT_USED_BATCH, last, ready) : 0;
+    if (len > buffer.writable) {
+      if (this.strict) return first ? this.break(FAULT_USED_LEN, len, buffer.writable) : 0;
+      len = buffer.writable;
+      this.clamped++;
+    }
+    this.batchLeft = count;
+    this.batchLength = len;
+    return 1;
   }
 
   /** With event index and callbacks on, asks for an event at the next used buffer. */
@@ -364,7 +447,7 @@ export class SplitDriver extends Queue {
   }
 
   moreUsed(): bool {
-    return usedIdx(this.used) != this.lastUsed;
+    return this.batchLeft > 0 || usedIdx(this.used) != this.lastUsed;
   }
 
   disableCallbacks(): void {
@@ -397,32 +480,56 @@ export class SplitDriver extends Queue {
     return <u16>(usedIdx(this.used) - this.lastUsed) <= delay;
   }
 
+  /** Where the next buffer will be made available. */
+  get position(): u32 {
+    return this.availIdxShadow;
+  }
+
+  save(words: usize): void {
+    store<u32>(words, this.availIdxShadow, DRIVER_AVAIL << 2);
+    store<u32>(words, this.lastUsed, DRIVER_USED << 2);
+    store<u32>(words, this.callbacks, DRIVER_EVENTS << 2);
+    store<u32>(words, this.unkicked, DRIVER_UNKICKED << 2);
+    store<u32>(words, this.freeHead, DRIVER_FREE << 2);
+    store<u32>(words, this.numFree, DRIVER_NUM_FREE << 2);
+    store<u32>(words, this.inFlight, DRIVER_IN_FLIGHT << 2);
+    store<u32>(words, this.oldest, DRIVER_OLDEST << 2);
+    store<u32>(words, this.batchLeft, DRIVER_BATCH_LEFT << 2);
+    store<u32>(words, this.batchLength, DRIVER_BATCH_LENGTH << 2);
+  }
+
+  load(words: usize): void {
+    this.mend();
+    this.availIdxShadow = <u16>load<u32>(words, DRIVER_AVAIL << 2);
+    this.lastUsed = <u16>load<u32>(words, DRIVER_USED << 2);
+    this.callbacks = load<u32>(words, DRIVER_EVENTS << 2) != 0;
+    this.unkicked = load<u32>(words, DRIVER_UNKICKED << 2);
+    this.freeHead = load<u32>(words, DRIVER_FREE << 2);
+    this.numFree = load<u32>(words, DRIVER_NUM_FREE << 2);
+    this.inFlight = load<u32>(words, DRIVER_IN_FLIGHT << 2);
+    this.oldest = load<u32>(words, DRIVER_OLDEST << 2);
+    this.batchLeft = load<u32>(words, DRIVER_BATCH_LEFT << 2);
+    this.batchLength = load<u32>(words, DRIVER_BATCH_LENGTH << 2);
+  }
+
   detachUnused(completion: usize): bool {
     for (let head: u32 = 0; head < this.size; head++) {
       const buffer = this.buffer(head);
       const segments = <u32>buffer.segments;
       if (segments == 0) continue;
       completionSet(completion, 0, buffer.token, 0);
+      this.numFree += buffer.slots;
+      if (buffer.table != 0) this.granules.free(buffer.table, segments);
       buffer.segments = 0;
-      if (buffer.table != 0) {
-        this.granules.free(buffer.table, segments);
-        this.numFree++;
-      } else this.numFree += segments;
-      nextAtSet(this.next, buffer.tail, this.freeHead);
-      this.freeHead = head;
+      // In-order use never changes the ring of descriptors; only a reset makes it usable again after this.
+      if (!this.inOrder) {
+        wordAtSet(this.next, buffer.place, this.freeHead);
+        this.freeHead = head;
+      }
+      this.batchLeft = 0;
       this.inFlight--;
       return true;
     }
     return false;
   }
-}
-
-/** A segment record's word made a descriptor's: `next` in place of the count, 0 without NEXT. */
-function linked(rest: u64, next: u32): u64 {
-  const more = rest & ((<u64>DESC_F_NEXT) << 32);
-  return (rest & 0xffff_ffff_ffff) | (more ? (<u64>next) << 48 : 0);
-}
-
-function writableLen(rest: u64): u64 {
-  return rest & ((<u64>DESC_F_WRITE) << 32) ? restLen(rest) : 0;
 }

@@ -6,6 +6,8 @@ export interface Io {
   err(text: string): void;
   /** Where a progress bar may be drawn; undefined if nobody watches. */
   progress?: NodeJS.WriteStream;
+  /** Results may be coloured: a terminal shows them, and nobody said NO_COLOR. */
+  colours?: boolean;
   /** Width of the terminal. */
   columns: number;
 }
@@ -16,6 +18,7 @@ export function processIo(): Io {
     out: (text) => void stdout.write(`${text}\n`),
     err: (text) => void stderr.write(`${text}\n`),
     ...(stderr.isTTY && { progress: stderr }),
+    colours: stdout.isTTY && stdout.hasColors(),
     columns: stdout.columns ?? 100,
   };
 }

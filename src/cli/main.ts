@@ -2,6 +2,7 @@ import { Command, CommanderError } from 'commander';
 import { VringError } from '../index.js';
 import { addBench } from './bench.js';
 import { Failure, UsageError } from './errors.js';
+import { addInspect } from './inspect.js';
 import type { Io } from './io.js';
 import { addReplay } from './replay.js';
 import { addStart } from './start.js';
@@ -26,6 +27,7 @@ export async function main(argv: readonly string[], io: Io, version: string): Pr
   addStart(program, io);
   addReplay(program, io);
   addBench(program, io);
+  addInspect(program, io);
   try {
     await program.parseAsync(argv, { from: 'user' });
     return 0;

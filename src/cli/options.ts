@@ -23,3 +23,11 @@ export const count =
   (max: number) =>
   (text: string): number =>
     integer(text, 1, max, 'a whole number');
+
+/** An offset in a file: decimal, or hexadecimal behind `0x`. */
+export const offset = (text: string): number => {
+  const value = Number(text);
+  if (!/^(\d+|0x[0-9a-f]+)$/i.test(text) || !Number.isSafeInteger(value))
+    throw new InvalidArgumentError('Give a whole number from 0 on, decimal or 0x….');
+  return value;
+};

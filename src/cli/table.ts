@@ -8,12 +8,16 @@ const CHARS = {
   ...{ left: '', right: '', middle: '  ', mid: '─', 'mid-mid': '──', 'left-mid': '', 'right-mid': '' },
 };
 
-/** A table without colours; all columns but the first are aligned to the right. */
-export function table(head: string[], rows: readonly string[][]): string {
+/** A table; its cells may be coloured. All columns but the first are aligned to the right unless `aligns` says otherwise. */
+export function table(
+  head: string[],
+  rows: readonly string[][],
+  aligns: ('left' | 'right')[] = head.map((_, i) => (i === 0 ? 'left' : 'right')),
+): string {
   const out = new Table({
     head,
     chars: CHARS,
-    colAligns: head.map((_, i) => (i === 0 ? 'left' : 'right')),
+    colAligns: aligns,
     style: { head: [], border: [], compact: true, 'padding-left': 0, 'padding-right': 0 },
   });
   out.push(...rows);

@@ -10,11 +10,17 @@ export interface LocalAreas {
   device: number;
 }
 
+/** Ring formats: split (virtio 1.4, 2.7) and packed (2.8). */
+export type RingFormat = 'split' | 'packed';
+
 /** What a driver ring needs to know. All of it has been validated by the caller. */
 export interface DriverRingConfig {
+  ring: RingFormat;
   size: number;
   areas: LocalAreas;
   eventIdx: boolean;
+  /** IN_ORDER is negotiated: buffers come back in the order in which they were added. */
+  inOrder: boolean;
   /** INDIRECT_DESC is negotiated and more than one segment goes through a table. */
   indirect: boolean;
   /** A used length above the writable part breaks the queue instead of being clamped. */
@@ -25,12 +31,87 @@ export interface DriverRingConfig {
 
 /** What a device ring needs to know. All of it has been validated by the caller. */
 export interface DeviceRingConfig {
+  ring: RingFormat;
   size: number;
   areas: LocalAreas;
   eventIdx: boolean;
+  /** IN_ORDER is negotiated: used entries appear in the order in which the buffers were popped. */
+  inOrder: boolean;
   /** INDIRECT_DESC was negotiated: the INDIRECT flag is allowed. */
   indirect: boolean;
   regions: Regions;
+}
+
+/**
+ * A position in a ring. Split: the free-running 16-bit index. Packed: the slot, with the wrap counter in
+ * bit 15.
+ */
+export type Position = number;
+
+/** A buffer that is with the device, as the driver ring remembers it. */
+export interface BufferState {
+  /** Head descriptor (split) or buffer id (packed). */
+  id: number;
+  token: number;
+  segments: number;
+  /** Device-writable bytes, saturated at 2^32-1. */
+  writable: number;
+  /** Local address of its indirect table, 0 for a direct chain. */
+  table: number;
+  /**
+   * Split: its descriptors in chain order; the head alone where there is a table. Packed: its ring slots.
+   * Both from private memory.
+   */
+  descriptors: number[];
+}
+
+/** Private state of a driver ring as plain data. The ring and the tables themselves stay in memory. */
+export interface DriverRingState {
+  avail: Position;
+  used: Position;
+  /** Split: 1 if callbacks are enabled, else 0. Packed: the event flags as last written. */
+  events: number;
+  /** Buffers (split) or slots (packed) added since the last kickPrepare, saturated at 65536. */
+  unkicked: number;
+  /** Free descriptors (split) or buffer ids (packed) in the order in which they will be taken. */
+  free: number[];
+  /** Buffers in flight: in the order in which they were added with inOrder, else by id. */
+  buffers: BufferState[];
+  /**
+   * In-order use, where a burst ended within a batch: how many buffers of it are still to be handed out,
+   * and the length of its last one. 0, 0 otherwise.
+   */
+  batchLeft: number;
+  batchLength: number;
+  /** Where the next search for table memory starts, in granules. */
+  cursor: number;
+}
+
+/** An element in flight, as the device ring remembers it. */
+export interface ElementState {
+  id: number;
+  /** Device-writable bytes, saturated at 2^32-1. */
+  writable: number;
+  /** Ring slots that it takes: 1 in a split ring. */
+  slots: number;
+  /** Pops (net of those rewound) since it was popped: 0 for the last one. -1 if the ring of the last `size` pops has forgotten it. */
+  ago: number;
+  /** In-order use: pushed already, with so many bytes, and held until those before it are pushed; else -1. */
+  written: number;
+}
+
+/** Private state of a device ring as plain data. */
+export interface DeviceRingState {
+  avail: Position;
+  used: Position;
+  /** Split: 1 if notifications are enabled, else 0. Packed: the event flags as last written. */
+  events: number;
+  /** Elements (split) or slots (packed) pushed since the last shouldInterrupt, saturated at 65536. */
+  unsignalled: number;
+  /** Forgotten ones first, by id; then in the order in which they were popped. */
+  elements: ElementState[];
+  /** Slots filled and not flushed. */
+  fills: { offset: number; id: number; written: number; slots: number }[];
 }
 
 /** What both sides of a ring have. */
@@ -41,6 +122,8 @@ export interface Ring {
   readonly faultB: bigint;
   /** Value of counter `COUNT_*`. */
   counter(index: number): number;
+  /** Adds `n` to a counter: what a restored queue had counted before. */
+  addCounter(index: number, n: number): void;
   /** Gives back whatever the ring took from the arena. The ring must not be used afterwards. */
   release(): void;
 }
@@ -48,7 +131,28 @@ export interface Ring {
 /**
  * Driver side of a virtqueue: plain numbers in, a count or a negative RESULT_* out, nothing allocated.
  *
- * Where the specification leaves a choice, every engine makes this one, so that the bytes agree:
+ * Where the specification leaves a choice, every engine makes this one, so that the bytes agree.
+ *
+ * Both rings:
+ * - In-order use: the device may answer for a batch with one used entry that names its last buffer. The
+ *   others of the batch are completed before it, each with its whole writable length. A batch of more
+ *   buffers than used.idx allows (split) or than are in flight is a fault. Descriptors are then used in ring
+ *   order: the list of free ones stays 0, 1, 2 … size-1, 0, 1 …, whatever came back.
+ *
+ * Packed:
+ * - One id for each buffer; the free ids form a list, at first 0, 1, 2 …, and an id that comes back is put
+ *   in front. Every descriptor of a chain carries the id. A descriptor with INDIRECT has no other flag but
+ *   AVAIL and USED. Descriptors of a table have id 0 and no flag but WRITE.
+ * - All descriptors of a burst are written before the flags of its first one, which are published last.
+ * - The device's event structure is loaded once, as one 32-bit word. DESC without EVENT_IDX means ENABLE.
+ * - The event flags start as ENABLE. Disabling writes DISABLE. Enabling from DISABLE writes DESC with
+ *   EVENT_IDX and ENABLE without; with EVENT_IDX the position is written to off_wrap before the flags, also
+ *   when the flags stay as they are. After a burst that took something, with flags DESC, off_wrap = position.
+ * - Delayed enabling puts off_wrap three quarters of the slots in flight ahead; it answers 0 if anything is
+ *   used already.
+ * - A used descriptor without WRITE means length 0 (2.8.4).
+ *
+ * Split:
  * - The free descriptors form a list, at first 0, 1, 2 … A chain takes from its front; a chain that
  *   comes back is put in front as a whole, in chain order.
  * - `next` is 0 in a descriptor without NEXT. A descriptor with INDIRECT has no other flag.
@@ -100,6 +204,12 @@ export interface DriverRing extends Ring {
   detachUnused(completion: number): number;
   /** Everything as after creation: areas zeroed, no fault, no buffer in flight. Counters stay. */
   reset(): void;
+  /** Where the next buffer will be made available; `next_off` and `next_wrap` of a notification (2.9). */
+  readonly position: Position;
+  /** Copies the private state. */
+  save(): DriverRingState;
+  /** Takes over a state that `save` made and the caller has checked. The areas are left as they are. */
+  load(state: DriverRingState): void;
 }
 
 /**
@@ -119,6 +229,28 @@ export interface DriverRing extends Ring {
  *   table range; count against the table's length (FAULT_CHAIN_LOOP: for the queue's own table its size)
  *   and over all tables against the queue size (FAULT_CHAIN_LONG); order; range; total bytes; next range.
  *   The descriptor that refers to a table does not count against the queue size, its table's do.
+ * - A fault found in a chain takes precedence over RESULT_NO_ROOM.
+ * - availableBytes checks as pop does; a bad chain that is not first in line ends the sum there.
+ *
+ * In-order use: `fill` and `pushBurst` mark elements as done, in any order; `offset` means nothing. `flush`
+ * and `pushBurst` publish all that are done from the oldest one on, stepping by each one's own slots, as few
+ * used entries as the rules allow: an element whose written length is its whole writable length (below
+ * 2^32-1) needs no entry of its own if the one after it is done too, and the entry of a batch lies where
+ * its first element's would. pushBurst returns how many it marked.
+ *
+ * Packed:
+ * - The flags of the first slot are loaded (acquired) before anything else of a chain. Every further slot of
+ *   the chain must be available, too. Faults name the slot of the chain's head. Checks: availability of a
+ *   further slot (FAULT_DESC_UNAVAILABLE, a = head slot, b = that slot); INDIRECT not negotiated, or with
+ *   NEXT or not first in its chain (FAULT_INDIRECT_NEXT); table length; table range; count over the whole
+ *   chain against the queue size (FAULT_CHAIN_LONG); order; range; total bytes; at the end the id (of the last
+ *   ring descriptor): not below the size (FAULT_HEAD_RANGE), in flight (FAULT_HEAD_IN_FLIGHT); and the slots
+ *   beside those in flight (FAULT_SLOTS).
+ * - In a table only WRITE means something; its descriptors are used in order, all of them.
+ * - Used descriptors carry WRITE if the written length is above 0. A burst writes all used descriptors before
+ *   the flags of its first one.
+ * - `fill` keeps id and length aside; `flush` writes them, each at the slot behind the one before it.
+ * - Event flags as in the driver, with the device's own structure.
  */
 export interface DeviceRing extends Ring {
   /** Elements popped and not yet pushed or detached. */
@@ -171,6 +303,10 @@ export interface DeviceRing extends Ring {
   setRegions(regions: Regions): void;
   /** Everything as after creation, with the areas untouched: they are the driver's to clear. */
   reset(): void;
+  /** Copies the private state. */
+  save(): DeviceRingState;
+  /** Takes over a state that `save` made and the caller has checked. */
+  load(state: DeviceRingState): void;
 }
 
 /** Makes rings on one memory. */

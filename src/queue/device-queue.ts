@@ -1,11 +1,21 @@
 import * as L from '../../assembly/abi/layout.js';
-import type { DeviceRing, Engine } from '../engine/engine.js';
+import type { DeviceRing, DeviceRingConfig, Engine } from '../engine/engine.js';
 import { type Region, Regions } from '../engine/regions.js';
 import { show, VringError } from '../errors.js';
 import type { Arena, LinearMemory } from '../memory.js';
 import { integer, isU32 } from './check.js';
 import { Elements } from './elements.js';
-import { type Areas, checkAreas, checkOptions, Queue, type QueueOptions } from './queue.js';
+import { type DeviceInspection, inspectDevice } from './inspect/inspect.js';
+import {
+  type Areas,
+  type CheckedOptions,
+  checkAreas,
+  checkOptions,
+  checkSize,
+  Queue,
+  type QueueOptions,
+} from './queue.js';
+import { checkDeviceState, type DeviceState } from './state.js';
 
 export interface DeviceQueueOptions extends QueueOptions {
   /** Where the driver put the ring, as guest addresses. */
@@ -49,21 +59,24 @@ const SCRATCH_PIECES = 64;
  * `fault`) until `reset()`.
  */
 export class DeviceQueue extends Queue<DeviceRing> {
+  private readonly engine: Engine;
+  private config: DeviceRingConfig;
   private readonly interruptDriver: ((queue: DeviceQueue) => void) | undefined;
   private single: Elements;
 
   /** Use `engine.deviceQueue`. @internal */
   constructor(engine: Engine, memory: LinearMemory, arena: Arena, options: DeviceQueueOptions) {
-    const { size, eventIdx, indirect } = checkOptions(options);
+    const checked = checkOptions(options);
     const { interrupt } = options;
     if (interrupt !== undefined && typeof interrupt !== 'function')
       throw new VringError('EINVAL', `interrupt must be a function, got ${show(interrupt)}`);
-    const regions = checkRegions(options.regions, memory);
-    const areas = checkAreas(options.areas, size, (address, bytes) => regions.local(address, bytes));
-    super(engine.deviceRing({ size, areas, eventIdx, indirect, regions }), memory, arena, 'device', size);
+    const config = deviceConfig(checked, options.areas, checkRegions(options.regions, memory));
+    super(engine.deviceRing(config), memory, arena, 'device', checked.ring, checked.size);
+    this.engine = engine;
+    this.config = config;
     this.interruptDriver = interrupt;
     try {
-      this.single = new Elements(memory, arena, 1, Math.min(size, SCRATCH_PIECES), size);
+      this.single = new Elements(memory, arena, 1, Math.min(checked.size, SCRATCH_PIECES), checked.size);
     } catch (error) {
       this.core.release();
       throw error;
@@ -282,7 +295,69 @@ export class DeviceQueue extends Queue<DeviceRing> {
    * The ring itself stays where it is.
    */
   setRegions(regions: Iterable<Region>): void {
-    this.counted(() => this.core.setRegions(new Regions(regions, this.memory.extend())));
+    const checked = this.counted(() => checkRegions(regions, this.memory));
+    this.core.setRegions(checked);
+    this.config = { ...this.config, regions: checked };
+  }
+
+  /**
+   * Follows the driver to a ring of another size (2.6.1): as `reset`, in other areas.
+   * @param areas where the driver put it, as guest addresses
+   * @throws VringError EINVAL, EFAULT, ENOMEM; the old ring is as it was
+   */
+  resize(size: number, areas: Areas): void {
+    const config = this.counted(() => {
+      checkSize(this.ring, size);
+      return deviceConfig({ ...this.config, size }, areas, this.config.regions);
+    });
+    this.replace(this.engine.deviceRing(config), size);
+    this.config = config;
+  }
+
+  /** The queue as plain data: survives JSON and structured clone. Ring and buffers stay in memory. */
+  save(): DeviceState {
+    if (this.broken) this.failBroken();
+    const { ring, size, eventIdx, inOrder, areas } = this.config;
+    const counts = Array.from({ length: L.COUNTERS }, (_, index) => this.core.counter(index));
+    return {
+      side: 'device',
+      version: 1,
+      ring,
+      size,
+      eventIdx,
+      inOrder,
+      areas: { ...areas },
+      counts,
+      ...this.core.save(),
+    };
+  }
+
+  /**
+   * Goes on where the queue that was saved stopped. This queue must have the same ring format, size and
+   * features, and areas that hold the ring's bytes. The pieces of elements in flight are not part of a state:
+   * whoever popped them keeps them.
+   * @throws VringError EINVAL if the state does not fit this queue or contradicts itself; nothing was changed
+   */
+  restore(state: DeviceState): void {
+    const checked = this.counted(() => checkDeviceState(state, this.config));
+    const core = this.engine.deviceRing(this.config);
+    core.load(checked);
+    checked.counts.forEach((n, index) => {
+      core.addCounter(index, n);
+    });
+    this.core.release();
+    this.core = core;
+  }
+
+  /**
+   * Everything there is to know about the queue, for people: what it remembers beside what stands in memory,
+   * and what is wrong with it. Plain data, ready for JSON. Never throws because of what the driver wrote, and
+   * works on a broken queue.
+   */
+  inspect(): DeviceInspection {
+    const known = { fault: this.fault, stats: this.stats() };
+    const { regions } = this.config;
+    return inspectDevice(this.core.save(), this.config, known, { buffer: this.memory.buffer, regions });
   }
 
   /** Makes the queue as new: no fault, nothing in flight, positions 0. The ring is the driver's to clear. */
@@ -295,6 +370,12 @@ export class DeviceQueue extends Queue<DeviceRing> {
     this.releaseCore();
     this.single.free();
   }
+}
+
+function deviceConfig(checked: CheckedOptions, given: Areas, regions: Regions): DeviceRingConfig {
+  const { ring, size, eventIdx, inOrder, indirect } = checked;
+  const areas = checkAreas(given, ring, size, (address, bytes) => regions.local(address, bytes));
+  return { ring, size, eventIdx, inOrder, indirect, areas, regions };
 }
 
 function checkRegions(regions: Iterable<Region> | undefined, memory: LinearMemory): Regions {

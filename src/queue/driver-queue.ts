@@ -1,19 +1,22 @@
 import * as L from '../../assembly/abi/layout.js';
-import type { DriverRing, Engine, LocalAreas } from '../engine/engine.js';
+import type { DriverRing, DriverRingConfig, Engine, LocalAreas } from '../engine/engine.js';
 import { show, VringError } from '../errors.js';
 import type { Arena, LinearMemory } from '../memory.js';
 import { Burst } from './burst.js';
 import { integer } from './check.js';
 import { Completions } from './completions.js';
+import { type DriverInspection, inspectDriver } from './inspect/inspect.js';
 import {
   type Areas,
+  areaLayout,
   checkAreas,
   checkOptions,
+  checkSize,
   Queue,
   type QueueOptions,
   type Segment,
-  splitAreas,
 } from './queue.js';
+import { checkDriverState, type DriverState } from './state.js';
 
 /** How buffers of more than one segment are laid out when INDIRECT_DESC is negotiated. */
 export interface IndirectOptions {
@@ -54,78 +57,55 @@ const SCRATCH_SEGMENTS = 64;
  * the queue (`broken`, `fault`) until `reset()`.
  */
 export class DriverQueue extends Queue<DriverRing> {
-  /** Where the parts of the ring lie; what a device queue or a transport is told. */
-  readonly areas: Readonly<LocalAreas>;
-  private readonly blocks: number[];
+  private readonly engine: Engine;
+  private readonly tableOption: IndirectOptions['memory'];
+  private plan: RingPlan;
+  /** What areas that were given held before they were cleared; `restore` puts it back. */
+  private before: Uint8Array[] | undefined;
   private readonly notify: ((queue: DriverQueue) => void) | undefined;
   private scratch: Burst;
   private readonly single: Completions;
 
   /** Use `engine.driverQueue`. @internal */
   constructor(engine: Engine, memory: LinearMemory, arena: Arena, options: DriverQueueOptions) {
-    const { size, eventIdx, indirect } = checkOptions(options);
-    const { notify, strict = false, indirect: tableOptions = {}, areas: given } = options;
-    if (typeof strict !== 'boolean')
-      throw new VringError('EINVAL', `strict must be a boolean, got ${show(strict)}`);
+    const checked = checkOptions(options);
+    const { notify, strict = false, indirect: tableOptions = {} } = options;
     if (typeof tableOptions !== 'object' || tableOptions === null)
       throw new VringError('EINVAL', `indirect must be {policy, memory}, got ${show(tableOptions)}`);
     if (notify !== undefined && typeof notify !== 'function')
       throw new VringError('EINVAL', `notify must be a function, got ${show(notify)}`);
-    const blocks: number[] = [];
-    const take = (bytes: number, align: number) => {
-      const address = arena.alloc(bytes, align);
-      blocks.push(address);
-      return address;
-    };
+    if (typeof strict !== 'boolean')
+      throw new VringError('EINVAL', `strict must be a boolean, got ${show(strict)}`);
+    const { policy = 'always', memory: tableOption } = tableOptions;
+    if (policy !== 'always' && policy !== 'never')
+      throw new VringError('EINVAL', `indirect.policy must be 'always' or 'never', got ${show(policy)}`);
+    const indirect = checked.indirect && policy === 'always';
+    const plan = planRing(memory, arena, { ...checked, indirect, strict }, options.areas, tableOption);
+    const before = options.areas === undefined ? undefined : copyAreas(memory, plan.config);
     let core: DriverRing | undefined;
     let scratch: Burst | undefined;
     try {
-      const reach = memory.extend();
-      const locate = (address: number | bigint, bytes: number) =>
-        Number(address) + bytes <= reach ? Number(address) : undefined;
-      const layout = splitAreas(size);
-      const areas = checkAreas(
-        given !== undefined
-          ? given
-          : {
-              descriptor: take(layout.descriptor.bytes, layout.descriptor.align),
-              driver: take(layout.driver.bytes, layout.driver.align),
-              device: take(layout.device.bytes, layout.device.align),
-            },
-        size,
-        locate,
-      );
-      const { policy = 'always' } = tableOptions;
-      if (policy !== 'always' && policy !== 'never')
-        throw new VringError('EINVAL', `indirect.policy must be 'always' or 'never', got ${show(policy)}`);
-      const useTables = indirect && policy === 'always';
-      const tables = useTables
-        ? tableMemory(tableOptions.memory, size, take, locate)
-        : { address: 0, length: 0 };
-      for (const area of ['descriptor', 'driver', 'device'] as const)
-        if (areas[area] < tables.address + tables.length && tables.address < areas[area] + layout[area].bytes)
-          throw new VringError('EINVAL', `indirect.memory overlaps areas.${area} at ${areas[area]}`);
-      core = engine.driverRing({
-        size,
-        areas,
-        eventIdx,
-        indirect: useTables,
-        strict,
-        tables,
-      });
-      super(core, memory, arena, 'driver', size);
-      this.areas = areas;
-      this.notify = notify;
-      scratch = new Burst(memory, arena, 1, Math.min(size, SCRATCH_SEGMENTS));
-      this.scratch = scratch;
+      core = engine.driverRing(plan.config);
+      scratch = new Burst(memory, arena, 1, Math.min(checked.size, SCRATCH_SEGMENTS));
+      super(core, memory, arena, 'driver', checked.ring, checked.size);
       this.single = new Completions(memory, arena, 1);
-      this.blocks = blocks;
     } catch (error) {
-      core?.release();
       scratch?.free();
-      for (const address of blocks) arena.free(address);
+      core?.release();
+      for (const address of plan.blocks) arena.free(address);
       throw error;
     }
+    this.engine = engine;
+    this.tableOption = tableOption;
+    this.plan = plan;
+    this.before = before;
+    this.notify = notify;
+    this.scratch = scratch;
+  }
+
+  /** Where the parts of the ring lie; what a device queue or a transport is told. `resize` moves them. */
+  get areas(): Readonly<LocalAreas> {
+    return this.plan.config.areas;
   }
 
   /** Free descriptors. */
@@ -282,7 +262,21 @@ export class DriverQueue extends Queue<DriverRing> {
 
   /** Whether something was used since `enableCallbacksPrepare` returned `opaque`. */
   poll(opaque: number): boolean {
-    return this.core.poll(integer(opaque, 'opaque', 0, 65535)) === 1;
+    this.counted(() => {
+      integer(opaque, 'opaque', 0, 65535);
+      if (this.ring === 'packed') integer(opaque & 0x7fff, 'slot of opaque', 0, this.size - 1);
+    });
+    return this.core.poll(opaque) === 1;
+  }
+
+  /**
+   * The 32 bits of a notification under NOTIFICATION_DATA (2.9): the queue's index, and where the next buffer
+   * will be made available.
+   * @param index of the queue, or its notification config data: 0 … 65535
+   */
+  notificationData(index: number): number {
+    this.counted(() => integer(index, 'index', 0, 65535));
+    return (index | (this.core.position << 16)) >>> 0;
   }
 
   /**
@@ -309,11 +303,116 @@ export class DriverQueue extends Queue<DriverRing> {
    * @returns the tokens of the buffers that were in flight
    */
   reset(): number[] {
+    const tokens = this.drain();
+    this.core.reset();
+    this.before = undefined;
+    return tokens;
+  }
+
+  private drain(): number[] {
     const tokens: number[] = [];
     for (let token = this.detachUnused(); token !== undefined; token = this.detachUnused())
       tokens.push(token);
-    this.core.reset();
     return tokens;
+  }
+
+  /**
+   * Gives the queue another size, in a new ring. Only when the queue is not live: the device was told to
+   * reset it (2.6.1), and gets the new `areas` before it is used again.
+   * @param areas where the new ring lies; taken from the arena if absent
+   * @returns the tokens of the buffers that were in flight
+   * @throws VringError EINVAL, EFAULT, ENOMEM; the old ring is as it was and goes on working
+   */
+  resize(size: number, areas?: Areas): number[] {
+    const next = this.counted(() => {
+      checkSize(this.ring, size);
+      return this.build({ ...this.plan.config, size }, areas);
+    });
+    const tokens = this.drain();
+    this.adopt(next);
+    return tokens;
+  }
+
+  /** Makes a ring beside the present one; nothing is left behind if it fails. */
+  private build(
+    wanted: Omit<DriverRingConfig, 'areas' | 'tables'>,
+    areas?: Areas,
+  ): { plan: RingPlan; core: DriverRing } {
+    const plan = planRing(this.memory, this.arena, wanted, areas, this.tableOption);
+    try {
+      return { plan, core: this.engine.driverRing(plan.config) };
+    } catch (error) {
+      for (const address of plan.blocks) this.arena.free(address);
+      throw error;
+    }
+  }
+
+  private adopt({ plan, core }: { plan: RingPlan; core: DriverRing }): void {
+    this.replace(core, plan.config.size);
+    for (const address of this.plan.blocks) this.arena.free(address);
+    this.plan = plan;
+    this.before = undefined;
+  }
+
+  /** The queue as plain data: survives JSON and structured clone. Ring, tables and buffers stay in memory. */
+  save(): DriverState {
+    if (this.broken) this.failBroken();
+    const { ring, size, eventIdx, inOrder, areas, tables } = this.plan.config;
+    const counts = Array.from({ length: L.COUNTERS }, (_, index) => this.core.counter(index));
+    return {
+      side: 'driver',
+      version: 1,
+      ring,
+      size,
+      eventIdx,
+      inOrder,
+      areas: { ...areas },
+      tables: { ...tables },
+      counts,
+      ...this.core.save(),
+    };
+  }
+
+  /**
+   * Goes on where the queue that was saved stopped. This queue must have the same ring format, size and
+   * features, and lie where the ring's bytes are: create it with `areas` of the state. The memory of the
+   * saved queue, its tables included, now belongs to this one: do not use or release that one any more.
+   * @throws VringError EINVAL if the state does not fit this queue or contradicts itself; nothing was changed
+   */
+  restore(state: DriverState): void {
+    const { config } = this.plan;
+    const checked = this.counted(() => checkDriverState(state, config, this.memory.buffer.byteLength));
+    const tables = config.indirect || checked.tables.length > 0 ? checked.tables : config.tables;
+    const mine = tables.address === config.tables.address && tables.length === config.tables.length;
+    const untouched = this.core.position === this.untouchedPosition && this.core.inFlight === 0;
+    const bytes = untouched ? this.before : undefined;
+    const now = copyAreas(this.memory, config);
+    const core = this.engine.driverRing({ ...config, tables });
+    // Making a ring clears its areas: put back what they held, which is what the state belongs to.
+    pasteAreas(this.memory, config, bytes ?? now);
+    core.load(checked);
+    checked.counts.forEach((n, index) => {
+      core.addCounter(index, n);
+    });
+    this.core.release();
+    this.core = core;
+    this.before = undefined;
+    if (!mine) this.plan = { config: { ...config, tables }, blocks: this.plan.blocks };
+  }
+
+  /**
+   * Everything there is to know about the queue, for people: what it remembers beside what stands in memory,
+   * and what is wrong with it. Plain data, ready for JSON. Never throws because of what the device wrote, and
+   * works on a broken queue.
+   */
+  inspect(): DriverInspection {
+    const known = { fault: this.fault, stats: this.stats() };
+    return inspectDriver(this.core.save(), this.plan.config, known, this.memory.buffer);
+  }
+
+  /** Position of a ring in which nothing was made available. */
+  private get untouchedPosition(): number {
+    return this.ring === 'packed' ? 0x8000 : 0;
   }
 
   /** Gives everything back to the arena. The queue must not be used afterwards. */
@@ -321,8 +420,72 @@ export class DriverQueue extends Queue<DriverRing> {
     this.releaseCore();
     this.scratch.free();
     this.single.free();
-    for (const address of this.blocks.splice(0)) this.arena.free(address);
+    for (const address of this.plan.blocks.splice(0)) this.arena.free(address);
   }
+}
+
+/** A ring's configuration, with the blocks of the arena that it needs. */
+interface RingPlan {
+  config: DriverRingConfig;
+  blocks: number[];
+}
+
+/** Checks or takes the memory that a ring needs. @throws VringError; nothing is left behind */
+function planRing(
+  memory: LinearMemory,
+  arena: Arena,
+  wanted: Omit<DriverRingConfig, 'areas' | 'tables'>,
+  given: Areas | undefined,
+  tableOption: IndirectOptions['memory'],
+): RingPlan {
+  const { ring, size, indirect } = wanted;
+  const blocks: number[] = [];
+  const take = (bytes: number, align: number) => {
+    const address = arena.alloc(bytes, align);
+    blocks.push(address);
+    return address;
+  };
+  const reach = memory.extend();
+  const locate = (address: number | bigint, bytes: number) =>
+    Number(address) + bytes <= reach ? Number(address) : undefined;
+  try {
+    const layout = areaLayout(ring, size);
+    const areas = checkAreas(
+      given !== undefined
+        ? given
+        : {
+            descriptor: take(layout.descriptor.bytes, layout.descriptor.align),
+            driver: take(layout.driver.bytes, layout.driver.align),
+            device: take(layout.device.bytes, layout.device.align),
+          },
+      ring,
+      size,
+      locate,
+    );
+    const tables = indirect ? tableMemory(tableOption, size, take, locate) : { address: 0, length: 0 };
+    for (const area of AREAS)
+      if (areas[area] < tables.address + tables.length && tables.address < areas[area] + layout[area].bytes)
+        throw new VringError('EINVAL', `indirect.memory overlaps areas.${area} at ${areas[area]}`);
+    return { config: { ...wanted, areas, tables }, blocks };
+  } catch (error) {
+    for (const address of blocks) arena.free(address);
+    throw error;
+  }
+}
+
+const AREAS = ['descriptor', 'driver', 'device'] as const;
+
+function copyAreas(memory: LinearMemory, { ring, size, areas }: DriverRingConfig): Uint8Array[] {
+  const layout = areaLayout(ring, size);
+  memory.fresh();
+  return AREAS.map((area) => memory.u8.slice(areas[area], areas[area] + layout[area].bytes));
+}
+
+function pasteAreas(memory: LinearMemory, { areas }: DriverRingConfig, bytes: Uint8Array[]): void {
+  memory.fresh();
+  AREAS.forEach((area, index) => {
+    memory.u8.set(bytes[index], areas[area]);
+  });
 }
 
 function tableMemory(

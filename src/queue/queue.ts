@@ -1,5 +1,5 @@
 import * as L from '../../assembly/abi/layout.js';
-import type { LocalAreas, Ring } from '../engine/engine.js';
+import type { LocalAreas, Ring, RingFormat } from '../engine/engine.js';
 import { describeFault, type ErrorCode, type Fault, show, VringError } from '../errors.js';
 import { FEATURE_BITS_MAX, Feature } from '../features.js';
 import type { Arena, LinearMemory } from '../memory.js';
@@ -24,56 +24,75 @@ export interface Areas {
   device: number | bigint;
 }
 
-/** Ring formats. */
-export type RingFormat = 'split';
-
 /** What driver and device queues have in common. */
 export interface QueueOptions {
   ring: RingFormat;
-  /** Descriptors: a power of two from 1 to 32768. */
+  /** Descriptors: 1 to 32768; a power of two in a split ring. */
   size: number;
   /** Negotiated feature bits; those that do not concern a queue are ignored. */
   features?: Iterable<Feature | number>;
 }
 
 export interface CheckedOptions {
+  ring: RingFormat;
   size: number;
   eventIdx: boolean;
+  inOrder: boolean;
   indirect: boolean;
 }
 
-// A queue that ignored one of these would misread its ring.
-const UNSUPPORTED = [Feature.RING_PACKED, Feature.IN_ORDER];
+export function checkSize(ring: RingFormat, size: unknown): number {
+  const checked = integer(size, 'size', 1, L.QUEUE_SIZE_MAX);
+  if (ring === 'split' && (checked & (checked - 1)) !== 0)
+    throw new VringError('EINVAL', `the size of a split queue must be a power of two, got ${checked}`);
+  return checked;
+}
 
 export function checkOptions(options: QueueOptions): CheckedOptions {
   if (typeof options !== 'object' || options === null)
     throw new VringError('EINVAL', `options must be an object {ring, size, features}, got ${show(options)}`);
-  if (options.ring !== 'split')
-    throw new VringError('EINVAL', `ring must be 'split', got ${show(options.ring)}`);
-  const size = integer(options.size, 'size', 1, L.QUEUE_SIZE_MAX);
-  if ((size & (size - 1)) !== 0)
-    throw new VringError('EINVAL', `the size of a split queue must be a power of two, got ${size}`);
+  const { ring } = options;
+  if (ring !== 'split' && ring !== 'packed')
+    throw new VringError('EINVAL', `ring must be 'split' or 'packed', got ${show(ring)}`);
+  const size = checkSize(ring, options.size);
   const { features: given = [] } = options;
   if (typeof given !== 'object' || typeof given?.[Symbol.iterator] !== 'function')
     throw new VringError('EINVAL', `features must be an array or a Set of bit numbers, got ${show(given)}`);
   const features = new Set<number>();
   for (const feature of given) features.add(integer(feature, 'feature', 0, FEATURE_BITS_MAX - 1));
-  for (const feature of UNSUPPORTED)
-    if (features.has(feature))
-      throw new VringError(
-        'ENOTSUP',
-        `a split queue cannot be used with ${Feature[feature]} (${feature}): do not negotiate it`,
-      );
-  return { size, eventIdx: features.has(Feature.EVENT_IDX), indirect: features.has(Feature.INDIRECT_DESC) };
+  if (ring === 'split' && features.has(Feature.RING_PACKED))
+    throw new VringError('EINVAL', "RING_PACKED (34) was negotiated: the ring must be 'packed', got 'split'");
+  return {
+    ring,
+    size,
+    eventIdx: features.has(Feature.EVENT_IDX),
+    inOrder: features.has(Feature.IN_ORDER),
+    indirect: features.has(Feature.INDIRECT_DESC),
+  };
 }
 
-/** Bytes and alignment of each area of a split queue (2.7). */
-export const splitAreas = (size: number) =>
-  ({
-    descriptor: { bytes: size * L.DESC_BYTES, align: L.SPLIT_DESCRIPTOR_ALIGN },
-    driver: { bytes: L.AVAIL_RING + size * 2 + 2, align: L.SPLIT_DRIVER_ALIGN },
-    device: { bytes: L.USED_RING + size * L.USED_ELEM_BYTES + 2, align: L.SPLIT_DEVICE_ALIGN },
-  }) as const;
+interface AreaLayout {
+  bytes: number;
+  align: number;
+}
+
+/** Bytes and alignment of each area (2.7, 2.8.10.1). */
+export function areaLayout(
+  ring: RingFormat,
+  size: number,
+): Record<'descriptor' | 'driver' | 'device', AreaLayout> {
+  return ring === 'split'
+    ? {
+        descriptor: { bytes: size * L.DESC_BYTES, align: L.SPLIT_DESCRIPTOR_ALIGN },
+        driver: { bytes: L.AVAIL_RING + size * 2 + 2, align: L.SPLIT_DRIVER_ALIGN },
+        device: { bytes: L.USED_RING + size * L.USED_ELEM_BYTES + 2, align: L.SPLIT_DEVICE_ALIGN },
+      }
+    : {
+        descriptor: { bytes: size * L.DESC_BYTES, align: L.PACKED_DESCRIPTOR_ALIGN },
+        driver: { bytes: L.EVENT_BYTES, align: L.PACKED_EVENT_ALIGN },
+        device: { bytes: L.EVENT_BYTES, align: L.PACKED_EVENT_ALIGN },
+      };
+}
 
 const AREAS = ['descriptor', 'driver', 'device'] as const;
 
@@ -83,12 +102,13 @@ const AREAS = ['descriptor', 'driver', 'device'] as const;
  */
 export function checkAreas(
   areas: Areas,
+  ring: RingFormat,
   size: number,
   locate: (address: number | bigint, bytes: number) => number | undefined,
 ): LocalAreas {
   if (typeof areas !== 'object' || areas === null)
     throw new VringError('EINVAL', `areas must be {descriptor, driver, device}, got ${show(areas)}`);
-  const layout = splitAreas(size);
+  const layout = areaLayout(ring, size);
   const local: LocalAreas = { descriptor: 0, driver: 0, device: 0 };
   for (const area of AREAS) {
     const address = areas[area];
@@ -131,9 +151,9 @@ const RELEASED = new Proxy({} as Ring, {
 
 /** What both sides of a queue have: a ring of the engine, its fault, statistics. */
 export abstract class Queue<R extends Ring> {
-  readonly ring: RingFormat = 'split';
-  /** Descriptors. */
-  readonly size: number;
+  readonly ring: RingFormat;
+  /** Descriptors. `resize` changes it. */
+  size: number;
   protected readonly errors = new Map<ErrorCode, number>();
 
   protected constructor(
@@ -141,8 +161,10 @@ export abstract class Queue<R extends Ring> {
     protected readonly memory: LinearMemory,
     protected readonly arena: Arena,
     private readonly side: 'driver' | 'device',
+    ring: RingFormat,
     size: number,
   ) {
+    this.ring = ring;
     this.size = size;
   }
 
@@ -160,6 +182,14 @@ export abstract class Queue<R extends Ring> {
   /** Counts since the queue was created. */
   stats(): QueueStats {
     return readStats(this.core, this.side, this.errors);
+  }
+
+  /** Puts another ring in the place of the present one, which goes; the counts go on. */
+  protected replace(core: R, size: number): void {
+    for (let index = 0; index < L.COUNTERS; index++) core.addCounter(index, this.core.counter(index));
+    this.core.release();
+    this.core = core;
+    this.size = size;
   }
 
   /** Counts an error and throws it. */

@@ -557,7 +557,6 @@ export const initialization: Chapter = {
           binds: 'device',
           level: 'MUST',
           text: 'With IN_ORDER buffers are used in the order in which they were made available.',
-          notApplicable: 'Split queues refuse IN_ORDER.',
         },
         {
           id: 'reserved-device-add-in-card',

@@ -45,6 +45,8 @@ function setUp(options: Options = {}) {
   const engine = new TypeScriptEngine(memory);
   const areas = { descriptor: DESC, driver: AVAIL, device: USED };
   const driver = engine.driverRing({
+    ring: 'split',
+    inOrder: false,
     size,
     areas,
     eventIdx,
@@ -53,7 +55,15 @@ function setUp(options: Options = {}) {
     tables: { address: TABLES, length: tables },
   });
   const regions = new Regions(options.regions ?? [{ guest: 0, length: MEMORY, local: 0 }], MEMORY);
-  const device = engine.deviceRing({ size, areas, eventIdx, indirect, regions });
+  const device = engine.deviceRing({
+    ring: 'split',
+    inOrder: false,
+    size,
+    areas,
+    eventIdx,
+    indirect,
+    regions,
+  });
   const view = new DataView(memory.buffer);
 
   return {

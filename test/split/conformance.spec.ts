@@ -9,25 +9,25 @@ import {
   type DeviceQueueOptions,
   type DriverQueue,
   type DriverQueueOptions,
+  type Element,
   Feature,
   type Host,
-  VringError,
 } from '../../src/index.js';
+import {
+  type Added,
+  AREAS,
+  DATA,
+  GUEST,
+  guestBytes,
+  loadBeside,
+  operation,
+  refuses,
+  TABLES,
+} from '../support/conformance.js';
 import { forEachEngine, type Load } from '../support/engines.js';
 import { type Descriptor, INDIRECT, NEXT, SplitRing, WRITE } from '../support/split-ring.js';
 
 const { EVENT_IDX, INDIRECT_DESC, IN_ORDER } = Feature;
-
-// The memory: guest memory with rings, tables and buffers first, the engine's arena behind it.
-const GUEST = 0x40000;
-const AREAS = { descriptor: 0x1000, driver: 0x10000, device: 0x20000 };
-const TABLES = { address: 0x30000, length: 0x2000 };
-const DATA = 0x38000;
-
-/** An engine whose arena lies behind `GUEST` bytes that are the test's own. */
-function loadBeside(load: Load): Promise<Host> {
-  return load({ memory: new WebAssembly.Memory({ initial: 64 }), base: GUEST });
-}
 
 function createDriver(engine: Host, options: Partial<DriverQueueOptions> = {}) {
   const size = options.size ?? 8;
@@ -59,53 +59,6 @@ function createDevice(engine: Host, options: Partial<DeviceQueueOptions> = {}) {
     size,
   });
   return { device, ring: new SplitRing(engine, AREAS, size), interrupts };
-}
-
-/** Asserts that `action` throws a VringError with this code; returns its message. */
-function refuses(action: () => unknown, code: string): string {
-  let error: unknown;
-  try {
-    action();
-  } catch (e) {
-    error = e;
-  }
-  expect(error).to.be.instanceOf(VringError);
-  expect((error as VringError).code, String(error)).to.equal(code);
-  return (error as VringError).message;
-}
-
-const guestBytes = (engine: Host): Uint8Array => new Uint8Array(engine.buffer).slice(0, GUEST);
-
-interface Segment {
-  address: bigint;
-  length: number;
-}
-
-const segment: fc.Arbitrary<Segment> = fc.record({
-  address: fc.bigInt({ min: 0n, max: 2n ** 64n - 2n ** 20n }),
-  length: fc.integer({ min: 0, max: 2 ** 20 }),
-});
-const buffer = fc
-  .tuple(fc.array(segment, { maxLength: 5 }), fc.array(segment, { maxLength: 5 }))
-  .filter(([out, in_]) => out.length + in_.length > 0);
-
-const operation = fc.oneof(
-  { weight: 4, arbitrary: fc.record({ add: buffer }) },
-  { weight: 1, arbitrary: fc.record({ burst: fc.array(buffer, { maxLength: 4 }) }) },
-  { weight: 4, arbitrary: fc.record({ use: fc.nat() }) },
-  { weight: 4, arbitrary: fc.constant({ call: 'getBuf' as const }) },
-  {
-    weight: 3,
-    arbitrary: fc
-      .constantFrom('kick', 'moreUsed', 'disableCallbacks', 'enableCallbacks', 'enableCallbacksDelayed')
-      .map((call) => ({ call: call as 'kick' })),
-  },
-);
-
-/** A buffer as the test asked for it. */
-interface Added {
-  out: Segment[];
-  in: Segment[];
 }
 
 interface Churn {
@@ -159,9 +112,10 @@ async function churn(
             burst.clear();
             waiting.length = 0;
           } else if ('use' in step) {
+            // The first is the one that was added before all others.
             const heads = [...state.exposed.keys()];
             if (heads.length > 0) {
-              const head = heads[step.use % heads.length];
+              const head = heads[features.includes(IN_ORDER) ? 0 : step.use % heads.length];
               state.exposed.delete(head);
               ring.use(head, 0);
             }
@@ -364,14 +318,55 @@ forEachEngine((load) => {
       expect(added).to.be.above(100);
     });
 
-    it('refuses IN_ORDER, which its chains do not follow', async () => {
+    it('chains the slots of the table in their order under IN_ORDER [split-driver-in-order-next]', async () => {
+      let expected = 0;
+      let wrapped = 0;
+      await churn(load, [IN_ORDER], ({ ring, before, fresh }) => {
+        if (before === 0) expected = 0;
+        for (const { head } of fresh) {
+          expect(head).to.equal(expected);
+          for (const index of ring.chain(head)) {
+            const { flags, next } = ring.desc(index);
+            expect(index).to.equal(expected);
+            expected = index === ring.size - 1 ? 0 : index + 1;
+            if (!(flags & NEXT)) continue;
+            expect(next).to.equal(expected);
+            if (next === 0) wrapped++;
+          }
+        }
+      });
+      expect(wrapped).to.be.above(0);
+    });
+
+    it('fills tables from 0 on without a gap under IN_ORDER [split-driver-in-order-indirect]', async () => {
+      let inside = 0;
+      await churn(load, [IN_ORDER, INDIRECT_DESC], ({ ring, fresh }) => {
+        for (const { head } of fresh) {
+          const { addr, len, flags } = ring.desc(head);
+          if (!(flags & INDIRECT)) continue;
+          const last = len / 16 - 1;
+          for (let i = 0; i <= last; i++) {
+            const entry = ring.desc(i, Number(addr));
+            expect(entry.flags & NEXT).to.equal(i < last ? NEXT : 0);
+            if (i < last) expect(entry.next).to.equal(i + 1);
+            inside++;
+          }
+        }
+      });
+      expect(inside).to.be.above(0);
+    });
+
+    it('gives avail.idx with a notification', async () => {
       const engine = await loadBeside(load);
-      expect(refuses(() => createDriver(engine, { features: [IN_ORDER] }), 'ENOTSUP')).to.include(
-        'IN_ORDER (35)',
-      );
-      expect(refuses(() => createDevice(engine, { features: [IN_ORDER] }), 'ENOTSUP')).to.include(
-        'IN_ORDER (35)',
-      );
+      const { driver, ring } = createDriver(engine, { size: 4 });
+      for (let i = 0; i < 66000; i++) {
+        const data = driver.notificationData(7);
+        if (data !== ((ring.availIdx << 16) | 7) >>> 0)
+          expect.fail(`notification data ${data} at ${ring.availIdx}`);
+        driver.add([{ address: DATA, length: 1 }], [], 0);
+        ring.use(ring.availRing(i), 0);
+        driver.getBuf();
+      }
     });
 
     it('sets INDIRECT only where it was negotiated [split-driver-indirect-negotiated]', async () => {
@@ -1026,6 +1021,66 @@ forEachEngine((load) => {
       device.push(element, 10);
       expect(ring.usedIdx).to.equal(1);
       expect(ring.usedRing(0)).to.deep.equal({ id: 0, len: 10 });
+    });
+
+    const step = fc.record({ pop: fc.nat({ max: 3 }), push: fc.array(fc.nat(), { maxLength: 4 }) });
+
+    it('uses buffers in the order in which they were made available under IN_ORDER [reserved-device-in-order]', async () => {
+      const engine = await loadBeside(load);
+      let ahead = 0;
+      let batches = 0;
+      fc.assert(
+        fc.property(fc.array(step, { minLength: 5, maxLength: 40 }), fc.boolean(), (steps, atOnce) => {
+          const { device, ring } = createDevice(engine, { features: [IN_ORDER] });
+          const popped: Element[] = [];
+          /** Heads in the order in which they were made available, and what was pushed for each. */
+          const offered: number[] = [];
+          const pushed = new Map<number, number>();
+          let seen = 0;
+          for (const { pop, push } of steps) {
+            // Descriptors in ring order, as the feature wants it.
+            while (offered.length < ring.size) {
+              const head = ring.available % ring.size;
+              ring.offer([{ addr: DATA + 64 * head, len: 10 + head, write: true }], head);
+              offered.push(head);
+            }
+            for (let i = 0; i < pop; i++) {
+              const element = device.pop();
+              if (element !== undefined) popped.push(element);
+            }
+            const done = push.flatMap((n) => popped.splice(n % (popped.length + 1), 1));
+            for (const [i, element] of done.entries()) {
+              const written = (element.id + i) % 3 === 0 ? 3 : 10 + element.id;
+              pushed.set(element.id, written);
+              if (atOnce) device.fill(element, written, 0);
+              else device.push(element, written);
+            }
+            if (atOnce) device.flush(done.length);
+            while (seen !== ring.usedIdx) {
+              const { id, len } = ring.usedRing(seen);
+              const batch = offered.splice(0, offered.indexOf(id) + 1);
+              expect(batch, 'the used id is one of those in flight').to.include(id);
+              expect(batch.length).to.be.at.most((ring.usedIdx - seen) & 0xffff);
+              if (batch.length > 1) batches++;
+              // Those without an entry count as written completely.
+              for (const head of batch) {
+                expect(pushed.get(head)).to.equal(head === id ? len : 10 + head);
+                pushed.delete(head);
+              }
+              seen += batch.length;
+            }
+            // What is pushed and not used waits for one before it.
+            if (pushed.size > 0) {
+              expect(pushed.has(offered[0])).to.equal(false);
+              ahead++;
+            }
+          }
+          device.release();
+        }),
+        { numRuns: 60 },
+      );
+      expect(ahead).to.be.above(0);
+      expect(batches).to.be.above(0);
     });
 
     /** What a device writes to used.flags and avail_event when it turns notifications off and on. */

@@ -3,57 +3,17 @@
 // memory. Since a barrier that is missing shows only now and then, or on other CPUs, the barriers themselves
 // are looked for as well: atomic instructions in the shared build, calls of Atomics in TypeScript.
 
-import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
-import { Feature, type Host } from '../../src/index.js';
+import { Feature } from '../../src/index.js';
+import { atomics } from '../support/atomics.js';
 import { forEachEngine, loader } from '../support/engines.js';
-import { CONTROL, dataOf, lengthOf, type PeerData, waitUntil, wordOf } from '../support/ring-peer.js';
+import { CONTROL, dataOf, lengthOf, sharedMemory, startPeer, waitUntil, wordOf } from '../support/peer.js';
+import type { RingPeerData } from '../support/ring-peer.js';
+import { afterAtomicStores, isAtomic, sharedBuild } from '../support/shared-build.js';
 import { SplitRing } from '../support/split-ring.js';
-import { startWorker } from '../support/worker.js';
 
 const SIZE = 64;
 const COUNT = 20000;
-
-interface Peer {
-  i32: Int32Array;
-  verdict: Promise<string>;
-}
-
-/** Starts the other side and waits until it runs. */
-async function startPeer(engine: Host, options: Omit<PeerData, 'memory' | 'control'>): Promise<Peer> {
-  const control = engine.alloc(16, 4);
-  const i32 = new Int32Array(engine.buffer, control, 4).fill(0);
-  const workerData: PeerData = { ...options, memory: engine.memory as WebAssembly.Memory, control };
-  const worker = startWorker(new URL('../support/ring-peer.ts', import.meta.url), { workerData });
-  const verdict = new Promise<string>((resolve, reject) => {
-    worker.once('message', resolve);
-    worker.once('error', reject);
-  });
-  await new Promise<void>((resolve, reject) => {
-    worker.once('error', reject);
-    const poll = () => (Atomics.load(i32, CONTROL.ready) === 1 ? resolve() : setTimeout(poll, 1));
-    poll();
-  });
-  return { i32, verdict };
-}
-
-const sharedMemory = () => new WebAssembly.Memory({ initial: 32, maximum: 32, shared: true });
-
-/** Text of an exported function of the shared build and of all that it calls, in the order of execution. */
-function sharedBuild(name: string): string {
-  const wat = readFileSync(new URL('../../build/vring.shared.wat', import.meta.url), 'utf8');
-  const bodies = new Map<string, string>();
-  for (const part of wat.split(/\n \(func /).slice(1)) bodies.set(part.slice(0, part.search(/[\s(]/)), part);
-  const exported = new RegExp(`\\(export "${name}" \\(func ([^)]+)\\)\\)`).exec(wat);
-  if (exported === null) throw new Error(`the shared build has no export ${name}`);
-  const inline = (body: string): string =>
-    body.replace(/\n\s+call (\S+)/g, (_, callee: string) => inline(bodies.get(callee) ?? ''));
-  return inline(bodies.get(exported[1]) ?? '');
-}
-
-/** The instructions of a text that access memory. */
-const accesses = (text: string): string[] =>
-  text.match(/\b(?:[if](?:32|64)\.(?:atomic\.)?(?:load|store)\w*|memory\.\w+)/g) ?? [];
 
 forEachEngine((load) => {
   describe('split ring between two threads', function () {
@@ -63,7 +23,7 @@ forEachEngine((load) => {
       const engine = await load({ memory: sharedMemory(), base: 16, size: 2 ** 20 });
       const driver = engine.driverQueue({ ring: 'split', size: SIZE });
       const data = engine.alloc(64 * SIZE);
-      const { i32, verdict } = await startPeer(engine, {
+      const { i32, verdict } = await startPeer<RingPeerData>('ring-peer.ts', engine, {
         role: 'watch-avail',
         areas: driver.areas,
         size: SIZE,
@@ -114,7 +74,7 @@ forEachEngine((load) => {
       new Uint8Array(engine.buffer).fill(0, areas.device, areas.device + 6 + 8 * SIZE);
       const data = engine.alloc(2048 * SIZE);
       const device = engine.deviceQueue({ ring: 'split', size: SIZE, areas });
-      const { i32, verdict } = await startPeer(engine, {
+      const { i32, verdict } = await startPeer<RingPeerData>('ring-peer.ts', engine, {
         role: 'watch-used',
         areas,
         size: SIZE,
@@ -156,7 +116,7 @@ forEachEngine((load) => {
       const engine = await load({ memory: sharedMemory(), base: 16, size: 2 ** 20 });
       const driver = engine.driverQueue({ ring: 'split', size: SIZE, features: [Feature.EVENT_IDX] });
       const data = engine.alloc(64);
-      const { i32, verdict } = await startPeer(engine, {
+      const { i32, verdict } = await startPeer<RingPeerData>('ring-peer.ts', engine, {
         role: 'sleepy-device',
         areas: driver.areas,
         size: SIZE,
@@ -188,26 +148,24 @@ forEachEngine((load) => {
 
 describe('shared build of the wasm engine', () => {
   it('stores avail.idx atomically, after all other accesses [split-driver-publish-barrier]', () => {
-    const all = accesses(sharedBuild('splitDriverAddBurst'));
-    expect(all.filter((access) => access.includes('atomic'))).to.deep.equal(['i32.atomic.store16']);
-    expect(all.at(-1)).to.equal('i32.atomic.store16');
+    const steps = sharedBuild('splitDriverAddBurst');
+    expect(steps.filter(isAtomic)).to.deep.equal(['i32.atomic.store16']);
+    expect(afterAtomicStores(steps)).to.deep.equal([{ store: 'i32.atomic.store16', next: 'return' }]);
   });
 
   it('stores used.idx atomically, after all other accesses [split-device-len-first]', () => {
     for (const name of ['splitDevicePushBurst', 'splitDeviceFlush']) {
-      const all = accesses(sharedBuild(name));
-      expect(
-        all.filter((access) => access.includes('atomic')),
-        name,
-      ).to.deep.equal(['i32.atomic.store16']);
-      expect(all.at(-1), name).to.equal('i32.atomic.store16');
+      const steps = sharedBuild(name);
+      // One for each way through: in-order use, and any order.
+      const last = { store: 'i32.atomic.store16', next: 'return' };
+      expect(afterAtomicStores(steps), name).to.deep.equal([last, last]);
+      expect(steps.filter(isAtomic), name).to.have.lengthOf(2);
     }
   });
 
   it('loads used.flags and avail_event atomically, in one order with avail.idx [split-driver-notify-barrier]', () => {
     // All atomic accesses of WebAssembly are sequentially consistent: no other fence is needed.
-    const all = accesses(sharedBuild('splitDriverKickPrepare'));
-    expect(all.filter((access) => access.includes('atomic'))).to.deep.equal([
+    expect(sharedBuild('splitDriverKickPrepare').filter(isAtomic)).to.deep.equal([
       'i32.atomic.load16_u',
       'i32.atomic.load16_u',
     ]);
@@ -215,27 +173,6 @@ describe('shared build of the wasm engine', () => {
 });
 
 describe('typescript engine on shared memory', () => {
-  /** Atomic accesses of 16-bit words during `action`: kind and byte offset, and what `look` saw before each store. */
-  function atomics<T>(action: () => void, look: () => T) {
-    const accesses: { kind: 'load' | 'store'; at: number; saw?: T }[] = [];
-    const { load, store } = Atomics;
-    const patched = Atomics as { load: unknown; store: unknown };
-    patched.load = (array: Uint16Array, index: number) => {
-      accesses.push({ kind: 'load', at: index * array.BYTES_PER_ELEMENT });
-      return load(array, index);
-    };
-    patched.store = (array: Uint16Array, index: number, value: number) => {
-      accesses.push({ kind: 'store', at: index * array.BYTES_PER_ELEMENT, saw: look() });
-      return store(array, index, value);
-    };
-    try {
-      action();
-    } finally {
-      Object.assign(patched, { load, store });
-    }
-    return accesses;
-  }
-
   async function create(features: Feature[]) {
     const engine = await loader('typescript')({ shared: true });
     const driver = engine.driverQueue({ ring: 'split', size: 8, features });

@@ -2,45 +2,19 @@
 // descriptors and entries, atomics for the words that order them. Nothing of vring in between.
 
 import { parentPort, workerData } from 'node:worker_threads';
+import { CONTROL, dataOf, lengthOf, type PeerData, waitUntil, wordOf } from './peer.js';
 import type { RingAreas } from './split-ring.js';
 
-/** What the peer does, and where. `control` is the address of the words named by `CONTROL`. */
-export interface PeerData {
+/** What the peer does, and where. */
+export interface RingPeerData extends PeerData {
   role: 'watch-avail' | 'watch-used' | 'sleepy-device';
-  memory: WebAssembly.Memory;
   areas: RingAreas;
   size: number;
-  control: number;
   data: number;
   count: number;
 }
 
-/** Words (i32) that main thread and peer share. */
-export const CONTROL = { ready: 0, done: 1, bell: 2, stop: 3 };
-
-/** What buffer `i` has in its len field and in its first data word: different for neighbours and laps. */
-export const lengthOf = (i: number): number => 4 + ((i * 7919) % 1021);
-export const wordOf = (i: number): number => (i * 2654435761) >>> 0;
-
-/** Where the data of the buffer in `slot` lies. */
-export const dataOf = (data: number, slot: number): number => data + 64 * slot;
-
-const LOST_AFTER_MS = 10_000;
-
-/** Waits until `ready`, first awake and then dozing, in case both threads share a core. */
-export function waitUntil(i32: Int32Array, ready: () => boolean): boolean {
-  const dozeAt = CONTROL.ready;
-  for (let i = 0, deadline = 0; !ready(); i++) {
-    if (i < 20000) continue;
-    deadline ||= Date.now() + LOST_AFTER_MS;
-    if (Date.now() > deadline) return false;
-    // Nobody notifies this word: a short sleep.
-    Atomics.wait(i32, dozeAt, Atomics.load(i32, dozeAt), 0.05);
-  }
-  return true;
-}
-
-function run({ role, memory, areas, size, control, data, count }: PeerData): string {
+function run({ role, memory, areas, size, control, data, count }: RingPeerData): string {
   const { buffer } = memory;
   const u16 = new Uint16Array(buffer);
   const u32 = new Uint32Array(buffer);

@@ -1,6 +1,8 @@
 import { VringError } from '../../errors.js';
 import type { LinearMemory } from '../../memory.js';
 import type { DeviceRing, DeviceRingConfig, DriverRing, DriverRingConfig, Engine } from '../engine.js';
+import { PackedDevice } from './packed/device.js';
+import { PackedDriver } from './packed/driver.js';
 import { SplitDevice } from './split/device.js';
 import { SplitDriver } from './split/driver.js';
 
@@ -22,10 +24,14 @@ export class TypeScriptEngine implements Engine {
   }
 
   driverRing(config: DriverRingConfig): DriverRing {
-    return new SplitDriver(this.memory, config);
+    return config.ring === 'packed'
+      ? new PackedDriver(this.memory, config)
+      : new SplitDriver(this.memory, config);
   }
 
   deviceRing(config: DeviceRingConfig): DeviceRing {
-    return new SplitDevice(this.memory, config);
+    return config.ring === 'packed'
+      ? new PackedDevice(this.memory, config)
+      : new SplitDevice(this.memory, config);
   }
 }

@@ -8,8 +8,9 @@
  * "check for suppression" (2.7.13) asks for, so no separate fence exists: it would order nothing more.
  * In an unshared memory both sides run on one thread and plain accesses do.
  *
- * Every word that both sides look at to decide whether somebody sleeps (idx, flags, used_event,
- * avail_event) goes through here; descriptors and ring entries are plain, ordered by idx.
+ * Every word that both sides look at to decide whether something is there or somebody sleeps (idx, flags,
+ * used_event, avail_event; flags of a packed descriptor, event suppression structures) goes through here;
+ * what they expose is plain.
  */
 
 /** Stores a 16-bit ring word, after everything that was stored before. */
@@ -21,4 +22,9 @@ export function publish(shared: boolean, u16: Uint16Array, index: number, value:
 /** Loads a 16-bit ring word, before everything that is loaded after, and after every `publish` before. */
 export function acquire(shared: boolean, u16: Uint16Array, index: number): number {
   return shared ? Atomics.load(u16, index) : u16[index];
+}
+
+/** `acquire` of a 32-bit word. */
+export function acquireWord(shared: boolean, u32: Uint32Array, index: number): number {
+  return shared ? Atomics.load(u32, index) : u32[index];
 }

@@ -22,6 +22,10 @@ export abstract class BaseRing implements Ring {
     return this.counts[index];
   }
 
+  addCounter(index: number, n: number): void {
+    this.counts[index] += n;
+  }
+
   /** Nothing of this engine's state lies in the arena. */
   release(): void {}
 

@@ -1,7 +1,8 @@
 import type { Arena, LinearMemory } from '../../memory.js';
 import type { DeviceRing, DeviceRingConfig, DriverRing, DriverRingConfig, Engine } from '../engine.js';
+import { WasmDevice } from './device.js';
+import { WasmDriver } from './driver.js';
 import type { WasmExports } from './module.js';
-import { WasmSplitDevice, WasmSplitDriver } from './split.js';
 
 /** The WebAssembly engine on one memory. Its control blocks lie in the arena. */
 export class WasmEngine implements Engine {
@@ -14,10 +15,10 @@ export class WasmEngine implements Engine {
   ) {}
 
   driverRing(config: DriverRingConfig): DriverRing {
-    return new WasmSplitDriver(this.wasm, this.memory, this.arena, config);
+    return new WasmDriver(this.wasm, this.memory, this.arena, config);
   }
 
   deviceRing(config: DeviceRingConfig): DeviceRing {
-    return new WasmSplitDevice(this.wasm, this.memory, this.arena, config);
+    return new WasmDevice(this.wasm, this.memory, this.arena, config);
   }
 }

@@ -3,8 +3,16 @@ import * as L from '../../../../assembly/abi/layout.js';
 /**
  * The records that bursts are made of, seen through 32-bit words: word of each field, and the words of a
  * record as a shift. They are this side's own: the host wrote them or will read them, no peer does.
- * Segment records have the shape of a descriptor, see desc.ts.
+ * Segment records have the shape of a descriptor.
  */
+
+export const SEGMENT_LOW = L.SEGMENT_ADDRESS >>> 2;
+export const SEGMENT_HIGH = SEGMENT_LOW + 1;
+export const SEGMENT_LENGTH = L.SEGMENT_LENGTH >>> 2;
+/** Flags in the lower half, number of segments above SEGMENT_COUNT_SHIFT. */
+export const SEGMENT_FLAGS = L.SEGMENT_FLAGS >>> 2;
+export const SEGMENT_COUNT_SHIFT = (L.SEGMENT_COUNT - L.SEGMENT_FLAGS) << 3;
+export const SEGMENT_SHIFT = 2;
 
 export const COMPLETION_TOKEN = L.COMPLETION_TOKEN >>> 2;
 export const COMPLETION_LENGTH = L.COMPLETION_LENGTH >>> 2;

@@ -11,8 +11,8 @@ export class Granules {
   /** Granules taken. */
   used = 0;
   private readonly words: Uint32Array;
-  /** Where the next search starts. */
-  private cursor = 0;
+  /** Where the next search starts: 0 to `total`. */
+  cursor = 0;
   private readonly checked: boolean;
 
   /**
@@ -52,6 +52,12 @@ export class Granules {
     this.used += count;
     this.cursor = start + count;
     return start;
+  }
+
+  /** Takes the run at `start`, which is free: what a restored state had. The cursor stays. */
+  take(start: number, count: number): void {
+    this.mark(start, count);
+    this.used += count;
   }
 
   /** Gives back a run that `alloc` returned, whole. */

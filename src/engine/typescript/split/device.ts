@@ -25,7 +25,6 @@ import {
   FAULT_NEXT_RANGE,
   FAULT_NONE,
   FAULT_SEGMENT_ORDER,
-  FAULT_SEGMENT_RANGE,
   FAULT_TABLE_LENGTH,
   FAULT_TABLE_RANGE,
   PIECES_MAX,
@@ -37,17 +36,16 @@ import {
   USED_F_NO_NOTIFY,
 } from '../../../../assembly/abi/layout.js';
 import type { LinearMemory } from '../../../memory.js';
-import type { DeviceRing, DeviceRingConfig } from '../../engine.js';
-import type { Regions } from '../../regions.js';
+import type { DeviceRing, DeviceRingConfig, DeviceRingState, ElementState } from '../../engine.js';
 import * as Avail from '../abi/avail.js';
 import * as Desc from '../abi/desc.js';
 import { EVENT_WINDOW_MAX, needEvent } from '../abi/event.js';
 import * as Record from '../abi/records.js';
 import * as Used from '../abi/used.js';
 import * as Words from '../abi/words.js';
+import { ChainReader } from '../chains.js';
 import * as Translated from '../mm/translation.js';
 import { acquire, publish } from '../order.js';
-import { BaseRing } from '../ring.js';
 
 // An imported constant is looked up in its module each time, one of this module is compiled in. So what the
 // loops below need has a name here.
@@ -96,10 +94,15 @@ const STATE = 0;
 const WRITABLE = 1;
 /** Head popped at the last position that is h modulo the queue size. */
 const POPPED = 2;
+/** In-order use, of the chain with head h if it is FILLED: bytes written. */
+const WRITTEN = 3;
 
+const POSITION = 0xffff;
 const IN_FLIGHT = 0x10000;
-/** Has a used entry that is not published yet. */
+/** Has a used entry that is not published yet, or in order: is done, and waits for those before it. */
 const FILLED = 0x20000;
+/** In POPPED: nothing that could be a head. */
+const NOBODY = 0xffff;
 
 // `walk` without pieces, and what it returns if the budget of `availableBytes` did not last.
 const NO_PIECES = -1;
@@ -108,15 +111,14 @@ const STOPPED = 0;
 const CHAIN_BYTES_MAX = 0x100000000;
 
 /** Device side of a split virtqueue (virtio 1.4, 2.7). Works in place on the driver's memory. */
-export class SplitDevice extends BaseRing implements DeviceRing {
+export class SplitDevice extends ChainReader implements DeviceRing {
   // Numbers start as small integers and objects never start as undefined: V8 then knows the kind of each
   // field and checks nothing on the hot path.
   inFlight = 0;
-  availableIn = 0;
-  availableOut = 0;
 
   private readonly size: number = 0;
   private readonly eventIdx: boolean = false;
+  private readonly inOrder: boolean = false;
   private readonly indirect: boolean = false;
 
   // Where the ring's fields are: word indices, 32 or 16 bits wide.
@@ -130,10 +132,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
   private readonly usedRing: number = 0; // u32
   private readonly availEvent: number = 0; // u16
 
-  declare private readonly translation: Translated.Translation;
   declare private readonly heads: Uint32Array;
-  /** The descriptor read last from a table that is not aligned. */
-  private readonly gathered = new Uint32Array(Desc.WORDS);
   /** Per slot of the used ring: id plus 1 of the entry filled but not published, 0: none; and its length. */
   declare private readonly filledId: Uint16Array;
   declare private readonly filledLength: Uint32Array;
@@ -147,24 +146,12 @@ export class SplitDevice extends BaseRing implements DeviceRing {
   private unsignalled = 0;
   private notifications = true;
 
-  // What `walk` found in the last chain.
-  private chainOut = 0;
-  private chainIn = 0;
-  private chainTables = 0;
-  private chainReadable = 0;
-  private chainWritable = 0;
-  // Why `walk` refused the last chain: it becomes the ring's fault only if the chain is first in line.
-  private suspect = FAULT_NONE;
-  private suspectA = 0n;
-  private suspectB = 0n;
-  /** Descriptors that `availableBytes` may still visit. */
-  private budget = 0;
-
   constructor(memory: LinearMemory, config: DeviceRingConfig) {
-    super(memory);
+    super(memory, config.regions);
     const { size, areas } = config;
     this.size = size;
     this.eventIdx = config.eventIdx;
+    this.inOrder = config.inOrder;
     this.indirect = config.indirect;
     this.descTable = areas.descriptor >>> 2;
     this.availFlags = Avail.availFlags(areas.driver);
@@ -175,21 +162,13 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     this.usedIdx = Used.usedIdx(areas.device);
     this.usedRing = Used.usedRing(areas.device);
     this.availEvent = Used.availEvent(areas.device, size);
-    this.translation = new Translated.Translation(config.regions);
     this.heads = new Uint32Array(size << HEAD_SHIFT);
     this.filledId = new Uint16Array(size);
     this.filledLength = new Uint32Array(size);
   }
 
-  setRegions(regions: Regions): void {
-    this.memory.fresh();
-    this.translation.set(regions);
-  }
-
   reset(): void {
-    this.heads.fill(0);
-    this.filledId.fill(0);
-    this.filled = 0;
+    this.forget();
     this.inFlight = 0;
     this.position = 0;
     this.used = 0;
@@ -197,6 +176,13 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     this.notifications = true;
     this.availableIn = 0;
     this.availableOut = 0;
+  }
+
+  /** No fault, nothing in flight. */
+  private forget(): void {
+    this.heads.fill(0);
+    this.filledId.fill(0);
+    this.filled = 0;
     this.mend();
   }
 
@@ -291,9 +277,10 @@ export class SplitDevice extends BaseRing implements DeviceRing {
           result = this.suspected(FAULT_HEAD_IN_FLIGHT, BigInt(head), BigInt(this.inFlight + taken));
           break;
         }
-        const placed = this.walk(head, piece + (first << PIECE_SHIFT), capacity - first);
-        if (placed < 0) {
-          result = placed;
+        const room = capacity - first;
+        const placed = this.walk(head, piece + (first << PIECE_SHIFT), room);
+        if (placed < 0 || placed > room) {
+          result = placed < 0 ? placed : RESULT_NO_ROOM;
           break;
         }
         const e = element + (taken << ELEMENT_SHIFT);
@@ -325,9 +312,9 @@ export class SplitDevice extends BaseRing implements DeviceRing {
   }
 
   /**
-   * Follows the chain of `head` and writes its pieces, at most `room` of them, from word `piece` on. Returns
-   * how many there are and leaves the sums in `chain…`; RESULT_NO_ROOM; or RESULT_BROKEN with the reason in
-   * `suspect`. With NO_PIECES it writes none, and stops when the budget of `availableBytes` is spent (STOPPED).
+   * Follows the chain of `head` and writes its pieces, as far as `room` goes, from word `piece` on. Returns how
+   * many pieces it has and leaves the sums in `chain…`; or RESULT_BROKEN with the reason noted. With NO_PIECES
+   * it writes none, and stops when the budget of `availableBytes` is spent (STOPPED).
    *
    * Every word of a descriptor is loaded once. The loop ends: each turn either takes one of the `left`
    * descriptors that the current table and the queue size allow, or enters a table, once.
@@ -427,8 +414,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
       writing = write;
 
       if (inWindow) {
-        if (!measuring) {
-          if (pieces === most) return RESULT_NO_ROOM;
+        if (pieces < most) {
           const p = (first + (pieces << PIECE_SHIFT)) & WORD;
           u32[p + PIECE_ADDRESS] = windowLocal + offset;
           u32[p + PIECE_LENGTH] = length;
@@ -438,9 +424,8 @@ export class SplitDevice extends BaseRing implements DeviceRing {
         at[AT_LOW] = low;
         at[AT_HIGH] = high;
         at[AT_LENGTH] = length;
-        const placed = this.place(piece, pieces, room);
-        if (placed < 0) return placed;
-        pieces = placed;
+        pieces = this.place(piece, pieces, most);
+        if (pieces < 0) return pieces;
         windowHigh = window[WINDOW_HIGH];
         windowLow = window[WINDOW_LOW];
         windowLength = window[WINDOW_LENGTH];
@@ -473,7 +458,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
 
   /**
    * Checks a descriptor that refers to the table in the question of `translation`, and looks that up. False
-   * if it is bad, with the reason in `suspect`.
+   * if it is bad, with the reason noted.
    */
   private tableSound(index: number, flags: number, inTable: boolean): boolean {
     const { translation } = this;
@@ -488,68 +473,6 @@ export class SplitDevice extends BaseRing implements DeviceRing {
       this.suspected(FAULT_TABLE_RANGE, this.asked(), BigInt(length));
     else return true;
     return false;
-  }
-
-  /**
-   * Writes the pieces of the segment in the question of `translation`, behind the first `pieces`. Returns how
-   * many there are then, RESULT_NO_ROOM, or RESULT_BROKEN with the reason in `suspect`.
-   */
-  private place(piece: number, pieces: number, room: number): number {
-    const { translation } = this;
-    const { u32 } = this.memory;
-    const { at } = translation;
-    const measuring = piece === NO_PIECES;
-    const low = at[AT_LOW];
-    const high = at[AT_HIGH];
-    const length = at[AT_LENGTH];
-    if (translation.wraps()) return this.suspected(FAULT_SEGMENT_RANGE, this.asked(), BigInt(length));
-    at[AT_LOCAL] = 0;
-    at[AT_FIT] = 0;
-    let p = piece + (pieces << PIECE_SHIFT);
-    let n = pieces;
-    // Ends: each region found takes at least one byte off AT_LENGTH. A length of 0 is one piece, nowhere.
-    do {
-      if (length !== 0 && !translation.find()) {
-        at[AT_LOW] = low;
-        at[AT_HIGH] = high;
-        return this.suspected(FAULT_SEGMENT_RANGE, this.asked(), BigInt(length));
-      }
-      if (!measuring) {
-        if (n === room) return RESULT_NO_ROOM;
-        u32[p + PIECE_ADDRESS] = at[AT_LOCAL];
-        u32[p + PIECE_LENGTH] = at[AT_FIT];
-        p += 1 << PIECE_SHIFT;
-      }
-      n++;
-    } while (translation.advance());
-    return n;
-  }
-
-  /** The address in the question of `translation`. */
-  private asked(): bigint {
-    const { at } = this.translation;
-    return (BigInt(at[AT_HIGH]) << 32n) | BigInt(at[AT_LOW]);
-  }
-
-  /** Copy of the descriptor at a byte address that is not aligned; each byte is loaded once. */
-  private gather(address: number): Uint32Array {
-    const { u8 } = this.memory;
-    const { gathered } = this;
-    for (let i = 0; i < gathered.length; i++) gathered[i] = Desc.unalignedWord(u8, address + (i << 2));
-    return gathered;
-  }
-
-  /** Notes why a chain is bad. Nothing more may come of it: see `convict`. */
-  private suspected(kind: number, a: bigint, b: bigint): number {
-    this.suspect = kind;
-    this.suspectA = a;
-    this.suspectB = b;
-    return RESULT_BROKEN;
-  }
-
-  /** Breaks the ring for what was noted last: the bad chain is first in line. */
-  private convict(): number {
-    return this.broke(this.suspect, this.suspectA, this.suspectB);
   }
 
   availableBytes(maxIn: number, maxOut: number): number {
@@ -606,7 +529,9 @@ export class SplitDevice extends BaseRing implements DeviceRing {
   private poppedAt(position: number): number {
     const head = this.heads[((position & (this.size - 1)) << HEAD_SHIFT) + POPPED];
     // The state names the position: the head may have come back and be in flight from a later one.
-    return this.heads[(head << HEAD_SHIFT) + STATE] === (IN_FLIGHT | position) ? head : RESULT_NOT_IN_FLIGHT;
+    return this.has(head) && (this.heads[(head << HEAD_SHIFT) + STATE] & POSITION) === position
+      ? head
+      : RESULT_NOT_IN_FLIGHT;
   }
 
   detach(id: number): number {
@@ -628,6 +553,7 @@ export class SplitDevice extends BaseRing implements DeviceRing {
 
   pushBurst(elements: number, n: number): number {
     if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
+    if (this.inOrder) return this.pushInOrder(elements, n);
     if (this.filled !== 0) return RESULT_SLOT;
     const { memory, heads, size, usedRing } = this;
     memory.fresh();
@@ -661,6 +587,12 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     const { size, heads } = this;
     const h = id << HEAD_SHIFT;
     if (!(written >= 0 && written <= heads[h + WRITABLE])) return RESULT_WRITTEN;
+    if (this.inOrder) {
+      heads[h + WRITTEN] = written;
+      heads[h + STATE] ^= IN_FLIGHT | FILLED;
+      this.filled++;
+      return 0;
+    }
     // Further ahead there may be entries that the driver has not taken yet: it has `size` buffers at most,
     // and those in flight are not among the ones it has yet to take.
     if (!(offset >= 0 && offset < this.inFlight)) return RESULT_SLOT;
@@ -680,6 +612,10 @@ export class SplitDevice extends BaseRing implements DeviceRing {
 
   flush(n: number): number {
     if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
+    if (this.inOrder) {
+      this.complete();
+      return 0;
+    }
     if (!(n >= 0 && n <= this.filled)) return RESULT_SLOT;
     const { filledId, used } = this;
     const mask = this.size - 1;
@@ -696,6 +632,67 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     this.memory.fresh();
     this.publishUsed(n, bytesIn);
     return 0;
+  }
+
+  /** `pushBurst` where elements must be used in order. */
+  private pushInOrder(elements: number, n: number): number {
+    this.memory.fresh();
+    const { u32 } = this.memory;
+    const element = elements >>> 2;
+    let i = 0;
+    for (; i < n; i++) {
+      const e = element + (i << ELEMENT_SHIFT);
+      if (this.fill(u32[e + ELEMENT_ID], u32[e + ELEMENT_WRITTEN], 0) !== 0) break;
+    }
+    if (i !== 0) this.complete();
+    return i;
+  }
+
+  /**
+   * In-order use (2.7.9): publishes the elements that are done, from the oldest one on, up to one that is not. A
+   * used entry names the last element of a batch and lies where the first one's would; those before it count
+   * as used completely, so only such elements go without an entry of their own.
+   */
+  private complete(): void {
+    const { heads, usedRing, used } = this;
+    let next = this.doneAt(used);
+    if (next < 0) return;
+    this.memory.fresh();
+    const { u32 } = this.memory;
+    const mask = this.size - 1;
+    let bytesIn = 0;
+    let n = 0;
+    while (next >= 0) {
+      const u = usedRing + (((used + n) & mask) << ELEM_SHIFT);
+      let id: number;
+      let written: number;
+      let whole: boolean;
+      do {
+        id = next;
+        const h = id << HEAD_SHIFT;
+        written = heads[h + WRITTEN];
+        // Of a saturated length nobody knows whether it is the whole.
+        whole = written === heads[h + WRITABLE] && written !== 0xffffffff;
+        heads[h + STATE] = 0;
+        bytesIn += written;
+        n++;
+        next = this.doneAt((used + n) & POSITION);
+      } while (whole && next >= 0);
+      u32[u + ELEM_ID] = id;
+      u32[u + ELEM_LEN] = written;
+    }
+    this.filled -= n;
+    this.publishUsed(n, bytesIn);
+  }
+
+  /**
+   * Head of the element popped at `position` if it is done, else -1. In order the next used entry is for what was
+   * popped at that index: if that was detached, none follows any more.
+   */
+  private doneAt(position: number): number {
+    const { heads, size } = this;
+    const head = heads[((position & (size - 1)) << HEAD_SHIFT) + POPPED];
+    return head < size && heads[(head << HEAD_SHIFT) + STATE] === (FILLED | position) ? head : -1;
   }
 
   /** Exposes the next `n` used entries, which have been written. */
@@ -744,5 +741,73 @@ export class SplitDevice extends BaseRing implements DeviceRing {
     this.notifications = false;
     if (this.eventIdx) publish(this.shared, u16, this.availEvent, (this.position + EVENT_FAR) & 0xffff);
     else publish(this.shared, u16, this.usedFlags, USED_F_NO_NOTIFY);
+  }
+
+  // ---- State ----
+
+  save(): DeviceRingState {
+    const { size, heads } = this;
+    const elements: ElementState[] = [];
+    for (let id = 0; id < size; id++) {
+      const h = id << HEAD_SHIFT;
+      const state = heads[h + STATE];
+      const held = (state & FILLED) !== 0;
+      if (state === 0 || (held && !this.inOrder)) continue;
+      const place = state & (size - 1);
+      elements.push({
+        id,
+        writable: heads[h + WRITABLE],
+        slots: 1,
+        ago: heads[(place << HEAD_SHIFT) + POPPED] === id ? (this.position - 1 - place) & (size - 1) : -1,
+        written: held ? heads[h + WRITTEN] : -1,
+      });
+    }
+    // The sort is stable, so those that are forgotten stay in the order of their ids.
+    const age = ({ ago }: ElementState) => (ago < 0 ? size : ago);
+    elements.sort((a, b) => age(b) - age(a));
+    const fills: DeviceRingState['fills'] = [];
+    for (let offset = 0; offset < size; offset++) {
+      const slot = (this.used + offset) & (size - 1);
+      if (this.filledId[slot] === 0) continue;
+      fills.push({ offset, id: this.filledId[slot] - 1, written: this.filledLength[slot], slots: 1 });
+    }
+    return {
+      avail: this.position,
+      used: this.used,
+      events: this.notifications ? 1 : 0,
+      unsignalled: this.unsignalled,
+      elements,
+      fills,
+    };
+  }
+
+  load(state: DeviceRingState): void {
+    const { size, heads } = this;
+    const { avail, used, elements, fills } = state;
+    const mask = size - 1;
+    this.forget();
+    for (let place = 0; place < size; place++) heads[(place << HEAD_SHIFT) + POPPED] = NOBODY;
+    for (const { id, writable, ago, written } of elements) {
+      const h = id << HEAD_SHIFT;
+      // A forgotten one gets any position: no pop is remembered there with its head.
+      const position = (avail - 1 - Math.max(0, ago)) & POSITION;
+      heads[h + STATE] = (written < 0 ? IN_FLIGHT : FILLED) | position;
+      heads[h + WRITABLE] = writable;
+      heads[h + WRITTEN] = Math.max(0, written);
+      if (ago >= 0) heads[((position & mask) << HEAD_SHIFT) + POPPED] = id;
+      if (written >= 0) this.filled++;
+    }
+    for (const { offset, id, written } of fills) {
+      const slot = (used + offset) & mask;
+      heads[(id << HEAD_SHIFT) + STATE] = FILLED;
+      this.filledId[slot] = id + 1;
+      this.filledLength[slot] = written;
+      this.filled++;
+    }
+    this.inFlight = elements.length + fills.length;
+    this.position = avail;
+    this.used = used;
+    this.notifications = state.events !== 0;
+    this.unsignalled = state.unsignalled;
   }
 }

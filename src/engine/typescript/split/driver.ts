@@ -16,6 +16,7 @@ import {
   DESC_F_WRITE,
   EVENT_FAR,
   FAULT_NONE,
+  FAULT_USED_BATCH,
   FAULT_USED_ID,
   FAULT_USED_ID_RANGE,
   FAULT_USED_IDX,
@@ -25,7 +26,7 @@ import {
   USED_F_NO_NOTIFY,
 } from '../../../../assembly/abi/layout.js';
 import type { LinearMemory } from '../../../memory.js';
-import type { DriverRing, DriverRingConfig } from '../../engine.js';
+import type { BufferState, DriverRing, DriverRingConfig, DriverRingState, Position } from '../../engine.js';
 import * as Avail from '../abi/avail.js';
 import * as Desc from '../abi/desc.js';
 import { EVENT_WINDOW_MAX, needEvent } from '../abi/event.js';
@@ -86,6 +87,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
 
   private readonly size: number = 0;
   private readonly eventIdx: boolean = false;
+  private readonly inOrder: boolean = false;
   private readonly indirect: boolean = false;
   private readonly strict: boolean = false;
   declare private readonly areas: DriverRingConfig['areas'];
@@ -112,10 +114,15 @@ export class SplitDriver extends BaseRing implements DriverRing {
   /** avail.idx as published: the device cannot change it, because the driver never reads it back. */
   private added = 0;
   /** used.idx up to which completions have been taken. */
-  private position = 0;
+  private got = 0;
   /** Buffers added since the last `kickPrepare`, saturated at EVENT_WINDOW_MAX. */
   private unkicked = 0;
   private callbacks = true;
+  /** In-order use: head of the buffer that comes back next. */
+  private oldest = 0;
+  /** In-order use: buffers of the last batch still to be handed out, and the length of its last one. */
+  private batchLeft = 0;
+  private batchLength = 0;
   /** No head below is in flight, as far as `detachUnused` has found. */
   private detached = 0;
 
@@ -124,6 +131,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
     const { size, areas, tables } = config;
     this.size = size;
     this.eventIdx = config.eventIdx;
+    this.inOrder = config.inOrder;
     this.indirect = config.indirect;
     this.strict = config.strict;
     this.areas = areas;
@@ -147,22 +155,35 @@ export class SplitDriver extends BaseRing implements DriverRing {
     return this.granules.used * DESC_BYTES;
   }
 
+  get position(): Position {
+    return this.added;
+  }
+
   reset(): void {
-    const { memory, areas, size, buffers } = this;
+    const { memory, areas, size } = this;
     memory.fresh();
     memory.u8.fill(0, areas.descriptor, areas.descriptor + size * DESC_BYTES);
     memory.u8.fill(0, areas.driver, areas.driver + Avail.availBytes(size));
     memory.u8.fill(0, areas.device, areas.device + Used.usedBytes(size));
-    buffers.fill(0);
-    for (let i = 0; i < size; i++) buffers[(i << BUFFER_SHIFT) + LINK] = i + 1;
-    this.granules.clear();
+    this.forget();
     this.numFree = size;
     this.inFlight = 0;
     this.free = 0;
     this.added = 0;
-    this.position = 0;
+    this.got = 0;
     this.unkicked = 0;
     this.callbacks = true;
+    this.oldest = 0;
+    this.batchLeft = 0;
+    this.batchLength = 0;
+  }
+
+  /** No fault, nothing in flight, every descriptor followed by the next one. */
+  private forget(): void {
+    const { buffers, size } = this;
+    buffers.fill(0);
+    for (let i = 0; i < size; i++) buffers[(i << BUFFER_SHIFT) + LINK] = this.successor(i);
+    this.granules.clear();
     this.detached = 0;
     this.mend();
   }
@@ -359,11 +380,12 @@ export class SplitDriver extends BaseRing implements DriverRing {
 
   getBurst(completions: number, max: number): number {
     if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
+    if (this.inOrder) return this.getInOrder(completions, max);
     const { memory, buffers, size, usedRing, shared } = this;
     memory.fresh();
     const { u16, u32 } = memory;
     const mask = size - 1;
-    const start = this.position;
+    const start = this.got;
     const completion = completions >>> 2;
     let { free, numFree } = this;
     let bytesIn = 0;
@@ -441,13 +463,130 @@ export class SplitDriver extends BaseRing implements DriverRing {
       if (taken !== 0) publish(shared, u16, this.usedEvent, (start + taken) & 0xffff);
     }
     if (taken === 0) return 0;
-    this.position = (start + taken) & 0xffff;
+    this.got = (start + taken) & 0xffff;
     this.free = free;
     this.numFree = numFree;
     this.inFlight -= taken;
     this.counts[COUNT_COMPLETED] += taken;
     this.counts[COUNT_BYTES_IN] += bytesIn;
     return taken;
+  }
+
+  /**
+   * `getBurst` where buffers come back in order: a used entry completes all up to the one that it names, those
+   * before it with their whole length (2.7.9).
+   */
+  private getInOrder(completions: number, max: number): number {
+    const { memory, buffers, size, usedRing, shared } = this;
+    memory.fresh();
+    const { u16, u32 } = memory;
+    const mask = size - 1;
+    const start = this.got;
+    const completion = completions >>> 2;
+    const telling = this.eventIdx && this.callbacks;
+    let { oldest, batchLeft, batchLength } = this;
+    let ready = 0; // buffers that used.idx covers and no batch yet
+    let free = 0;
+    let bytesIn = 0;
+    let told = 0; // completions that used_event knows of
+    let taken = 0;
+    while (taken < max) {
+      if (batchLeft === 0) {
+        if (ready === 0) {
+          const idx = acquire(shared, u16, this.usedIdx);
+          ready = (idx - start - taken) & 0xffff;
+          if (ready === 0) {
+            if (!telling || told === taken) break;
+            // Published before used.idx is acquired again: what comes after that look causes an interrupt.
+            publish(shared, u16, this.usedEvent, (start + taken) & 0xffff);
+            told = taken;
+            continue;
+          }
+          if (ready > this.inFlight - taken) {
+            if (taken === 0) return this.broke(FAULT_USED_IDX, BigInt(idx), BigInt(start));
+            break;
+          }
+        }
+        const u = (usedRing + (((start + taken) & mask) << ELEM_SHIFT)) & WORD;
+        const id = u32[u + ELEM_ID];
+        const length = u32[u + ELEM_LEN];
+        const b = id < size ? id << BUFFER_SHIFT : 0;
+        if (id >= size || buffers[b + LINK] >>> COUNT_SHIFT === 0) {
+          if (taken !== 0) break;
+          if (id >= size) return this.broke(FAULT_USED_ID_RANGE, BigInt(id), BigInt(size));
+          return this.broke(FAULT_USED_ID, BigInt(id), BigInt(length));
+        }
+        const batch = this.batch(oldest, id, ready);
+        if (batch === 0) {
+          if (taken !== 0) break;
+          return this.broke(FAULT_USED_BATCH, BigInt(id), BigInt(ready));
+        }
+        const writable = buffers[b + WRITABLE];
+        if (length > writable) {
+          if (this.strict) {
+            if (taken !== 0) break;
+            return this.broke(FAULT_USED_LEN, BigInt(length), BigInt(writable));
+          }
+          this.counts[COUNT_CLAMPED]++;
+        }
+        ready -= batch;
+        batchLeft = batch;
+        batchLength = Math.min(length, writable);
+      }
+      batchLeft--;
+      const b = oldest << BUFFER_SHIFT;
+      const length = batchLeft === 0 ? batchLength : buffers[b + WRITABLE];
+      const c = completion + (taken << COMPLETION_SHIFT);
+      u32[c + COMPLETION_TOKEN] = buffers[b + TOKEN];
+      u32[c + COMPLETION_LENGTH] = length;
+      bytesIn += length;
+      const count = this.leave(oldest);
+      free += count;
+      oldest = (oldest + count) & mask;
+      taken++;
+    }
+    if (taken === 0) return 0;
+    const position = (start + taken) & 0xffff;
+    if (telling && told !== taken) publish(shared, u16, this.usedEvent, position);
+    this.got = position;
+    this.oldest = oldest;
+    this.batchLeft = batchLeft;
+    this.batchLength = batchLeft === 0 ? 0 : batchLength;
+    this.numFree += free;
+    this.inFlight -= taken;
+    this.counts[COUNT_COMPLETED] += taken;
+    this.counts[COUNT_BYTES_IN] += bytesIn;
+    return taken;
+  }
+
+  /** How many buffers there are from the one of head `from` up to the one of head `to`; 0 if more than `most`. */
+  private batch(from: number, to: number, most: number): number {
+    let head = from;
+    for (let n = 1; n <= most; n++) {
+      if (head === to) return n;
+      head = (head + this.descriptorsOf(head)) & (this.size - 1);
+    }
+    return 0;
+  }
+
+  /** `giveBack` where the free list is the ring itself: every descriptor keeps the one that follows it. */
+  private leave(head: number): number {
+    const count = this.descriptorsOf(head);
+    if (this.buffers[(head << BUFFER_SHIFT) + LINK] >>> COUNT_SHIFT === TABLE)
+      this.granules.release(this.tables[head << 1], this.tables[(head << 1) + 1]);
+    this.buffers[(head << BUFFER_SHIFT) + LINK] = this.successor(head);
+    return count;
+  }
+
+  /** How many descriptors the buffer of `head` takes. */
+  private descriptorsOf(head: number): number {
+    const count = this.buffers[(head << BUFFER_SHIFT) + LINK] >>> COUNT_SHIFT;
+    return count === TABLE ? 1 : count;
+  }
+
+  /** The descriptor after this one, in ring order. */
+  private successor(index: number): number {
+    return (index + 1) & (this.size - 1);
   }
 
   /**
@@ -470,7 +609,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
   }
 
   moreUsed(): number {
-    return this.poll(this.position);
+    return this.poll(this.got);
   }
 
   detachUnused(completion: number): number {
@@ -483,8 +622,14 @@ export class SplitDriver extends BaseRing implements DriverRing {
       const c = completion >>> 2;
       u32[c + COMPLETION_TOKEN] = buffers[b + TOKEN];
       u32[c + COMPLETION_LENGTH] = 0;
-      this.numFree += this.giveBack(head, this.free);
-      this.free = head;
+      if (this.inOrder) {
+        this.numFree += this.leave(head);
+        this.batchLeft = 0;
+        this.batchLength = 0;
+      } else {
+        this.numFree += this.giveBack(head, this.free);
+        this.free = head;
+      }
       this.inFlight--;
       this.detached = head + 1;
       return 1;
@@ -499,13 +644,13 @@ export class SplitDriver extends BaseRing implements DriverRing {
     this.memory.fresh();
     const { u16 } = this.memory;
     this.callbacks = false;
-    if (this.eventIdx) publish(this.shared, u16, this.usedEvent, (this.position + EVENT_FAR) & 0xffff);
+    if (this.eventIdx) publish(this.shared, u16, this.usedEvent, (this.got + EVENT_FAR) & 0xffff);
     else publish(this.shared, u16, this.availFlags, AVAIL_F_NO_INTERRUPT);
   }
 
   enableCallbacksPrepare(): number {
-    this.enable(this.position);
-    return this.position;
+    this.enable(this.got);
+    return this.got;
   }
 
   poll(opaque: number): number {
@@ -516,8 +661,8 @@ export class SplitDriver extends BaseRing implements DriverRing {
   enableCallbacksDelayed(): number {
     // inFlight is at most 32768, so three quarters of it stay far from wrapping.
     const enough = (this.inFlight * 3) >>> 2;
-    this.enable((this.position + enough) & 0xffff);
-    const come = (acquire(this.shared, this.memory.u16, this.usedIdx) - this.position) & 0xffff;
+    this.enable((this.got + enough) & 0xffff);
+    const come = (acquire(this.shared, this.memory.u16, this.usedIdx) - this.got) & 0xffff;
     return come > enough ? 0 : 1;
   }
 
@@ -530,5 +675,90 @@ export class SplitDriver extends BaseRing implements DriverRing {
     this.callbacks = true;
     if (this.eventIdx) publish(this.shared, this.memory.u16, this.usedEvent, event);
     else publish(this.shared, this.memory.u16, this.availFlags, 0);
+  }
+
+  // ---- State ----
+
+  save(): DriverRingState {
+    const { size, inOrder } = this;
+    const buffers: BufferState[] = [];
+    const first = inOrder ? this.oldest : 0;
+    for (let i = 0; i < size; i++) {
+      const head = (first + i) & (size - 1);
+      if (this.descriptorsOf(head) !== 0) buffers.push(this.buffer(head));
+    }
+    return {
+      avail: this.added,
+      used: this.got,
+      events: this.callbacks ? 1 : 0,
+      unkicked: this.unkicked,
+      free: this.following(this.free, this.numFree),
+      buffers,
+      batchLeft: this.batchLeft,
+      batchLength: this.batchLength,
+      cursor: this.granules.cursor,
+    };
+  }
+
+  private buffer(head: number): BufferState {
+    const b = head << BUFFER_SHIFT;
+    const count = this.descriptorsOf(head);
+    const table = this.buffers[b + LINK] >>> COUNT_SHIFT === TABLE;
+    return {
+      id: head,
+      token: this.buffers[b + TOKEN],
+      segments: table ? this.tables[(head << 1) + 1] : count,
+      writable: this.buffers[b + WRITABLE],
+      table: table ? this.tablesWord * 4 + this.tables[head << 1] * DESC_BYTES : 0,
+      descriptors: this.following(head, count),
+    };
+  }
+
+  /** `count` descriptors, from this one on. */
+  private following(index: number, count: number): number[] {
+    const list: number[] = [];
+    for (let at = index; list.length < count; at = this.buffers[(at << BUFFER_SHIFT) + LINK] & FOLLOWING)
+      list.push(at);
+    return list;
+  }
+
+  load(state: DriverRingState): void {
+    const { buffers: words, granules } = this;
+    const { free, buffers } = state;
+    this.forget();
+    granules.cursor = state.cursor;
+    const link = (list: number[]) => {
+      for (let i = 1; i < list.length; i++) words[(list[i - 1] << BUFFER_SHIFT) + LINK] = list[i];
+    };
+    let taken = 0;
+    for (const { id, token, segments, writable, table, descriptors } of buffers) {
+      const b = id << BUFFER_SHIFT;
+      let count = descriptors.length;
+      taken += count;
+      link(descriptors);
+      if (table !== 0) {
+        const granule = (table - this.tablesWord * 4) / DESC_BYTES;
+        granules.take(granule, segments);
+        this.tables[id << 1] = granule;
+        this.tables[(id << 1) + 1] = segments;
+        count = TABLE;
+      }
+      words[b + LINK] |= count << COUNT_SHIFT;
+      words[b + TOKEN] = token;
+      words[b + WRITABLE] = writable;
+      words[b + TAIL] = descriptors[descriptors.length - 1];
+    }
+    link(free);
+    // In-order use, with none free: the oldest one will be free next.
+    this.free = free.length > 0 ? free[0] : buffers[0].id;
+    this.oldest = buffers.length > 0 ? buffers[0].id : this.free;
+    this.numFree = this.size - taken;
+    this.inFlight = buffers.length;
+    this.added = state.avail;
+    this.got = state.used;
+    this.callbacks = state.events !== 0;
+    this.unkicked = state.unkicked;
+    this.batchLeft = state.batchLeft;
+    this.batchLength = state.batchLength;
   }
 }

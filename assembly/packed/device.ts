@@ -1,0 +1,801 @@
+// Device side of a packed virtqueue (virtio 1.4, 2.8). The driver is not trusted: every field of the ring
+// is loaded once, checked, and only then used.
+
+import {
+  AVAILABLE_BUDGET,
+  DESC_BYTES,
+  DESC_F_INDIRECT,
+  DESC_F_NEXT,
+  DESC_F_WRITE,
+  DEVICE_AVAIL,
+  DEVICE_EVENTS,
+  DEVICE_FILL_FIRST,
+  DEVICE_FILLS,
+  DEVICE_IN_FLIGHT,
+  DEVICE_ORDER,
+  DEVICE_SLOTS,
+  DEVICE_SPAN,
+  DEVICE_UNSIGNALLED,
+  DEVICE_USED,
+  FAULT_CHAIN_BYTES,
+  FAULT_CHAIN_LONG,
+  FAULT_DESC_UNAVAILABLE,
+  FAULT_HEAD_IN_FLIGHT,
+  FAULT_HEAD_RANGE,
+  FAULT_INDIRECT_NEXT,
+  FAULT_INDIRECT_REFUSED,
+  FAULT_NONE,
+  FAULT_SEGMENT_ORDER,
+  FAULT_SEGMENT_RANGE,
+  FAULT_SLOTS,
+  FAULT_TABLE_LENGTH,
+  FAULT_TABLE_RANGE,
+  FILL_BYTES,
+  HEAD_BYTES,
+  RESULT_BROKEN,
+  RESULT_NO_ROOM,
+  RESULT_NOT_IN_FLIGHT,
+  RESULT_SLOT,
+  RESULT_WRITTEN,
+  RING_EVENT_FLAGS_DESC,
+  RING_EVENT_FLAGS_DISABLE,
+  RING_EVENT_FLAGS_ENABLE,
+} from '../abi/layout';
+import {
+  availBits,
+  descAddr,
+  descFlags,
+  descFlagsSet,
+  descLenIdSet,
+  descRest,
+  descRestSet,
+  descriptor,
+  eventFlagsSet,
+  eventOffWrapSet,
+  eventWord,
+  ownerBits,
+  passed,
+  position,
+  positionSlot,
+  positionWrap,
+  restFlags,
+  restId,
+  restLen,
+  usedBits,
+  wordFlags,
+  wordOffWrap,
+} from '../abi/packed';
+import { Queue } from '../abi/queue';
+import { element, elementId, elementSet, elementWritten, pieceSet } from '../abi/records';
+import { holds, RegionTable } from '../abi/region';
+import { Fill, fillAt, Head, headAt, wordAt, wordAtSet } from '../abi/state';
+import { fence } from '../order';
+
+@unmanaged
+export class PackedDevice extends Queue {
+  // Where things are; fixed at creation. The areas are shared with the driver, all else is private.
+  ring: usize;
+  driverEvent: usize;
+  deviceEvent: usize;
+  /** Head[size], by id. */
+  heads: usize;
+  /** Fill[size], by offset from fillFirst on. */
+  fillRing: usize;
+  /** u16[size]: the ids popped, in a ring; 0xffff where nothing was popped. */
+  order: usize;
+  eventIdx: bool;
+  inOrder: bool;
+  indirect: bool;
+
+  /** Wrap counters of the positions below. */
+  availWrap: bool;
+  usedWrap: bool;
+  /** Event flags as last written. */
+  eventFlags: u32;
+  /** Next slot to pop from, next slot to write a used descriptor to. */
+  nextAvail: u32;
+  nextUsed: u32;
+  /** Index in `order` of the next pop. */
+  orderNext: u32;
+  /** In-order use: pops from the one on for which the next used descriptor is. Above `size` nobody knows which. */
+  span: u32;
+  inFlight: u32;
+  /** Ring slots of the elements in flight. */
+  slotsInFlight: u32;
+  /** Index in fillRing of offset 0, and how many are filled. */
+  fillFirst: u32;
+  fills: u32;
+  /** Slots pushed since the last shouldInterrupt. */
+  unsignalled: u32;
+
+  /** Result of availableBytes. Doubles, exact up to 2^53: AVAILABLE_BUDGET segments of 2^32 bytes fit. */
+  availableIn: f64;
+  availableOut: f64;
+
+  // What the last walk found.
+  walkOut: u32;
+  walkIn: u32;
+  walkReadable: u64;
+  walkWritable: u64;
+  walkVisited: u32;
+  walkSlots: u32;
+  walkId: u32;
+  walkIndirect: bool;
+  /** The slot looked at is not available. */
+  walkEmpty: bool;
+  walkFault: u32;
+  walkA: u64;
+  walkB: u64;
+
+  // RegionTable, embedded.
+  regions: usize;
+  regionCount: u32;
+  regionHit: u32;
+
+  init(
+    size: u32,
+    ring: usize,
+    driverEvent: usize,
+    deviceEvent: usize,
+    heads: usize,
+    fillRing: usize,
+    order: usize,
+    eventIdx: bool,
+    inOrder: bool,
+    indirect: bool,
+  ): void {
+    memory.fill(changetype<usize>(this), 0, offsetof<PackedDevice>());
+    this.size = size;
+    this.ring = ring;
+    this.driverEvent = driverEvent;
+    this.deviceEvent = deviceEvent;
+    this.heads = heads;
+    this.fillRing = fillRing;
+    this.order = order;
+    this.eventIdx = eventIdx;
+    this.inOrder = inOrder;
+    this.indirect = indirect;
+    this.reset();
+  }
+
+  reset(): void {
+    this.mend();
+    this.availWrap = true;
+    this.usedWrap = true;
+    this.eventFlags = RING_EVENT_FLAGS_ENABLE;
+    this.nextAvail = 0;
+    this.nextUsed = 0;
+    this.orderNext = 0;
+    this.span = 0;
+    this.inFlight = 0;
+    this.slotsInFlight = 0;
+    this.fillFirst = 0;
+    this.fills = 0;
+    this.unsignalled = 0;
+    memory.fill(this.heads, 0, <usize>this.size * HEAD_BYTES);
+    memory.fill(this.fillRing, 0, <usize>this.size * FILL_BYTES);
+    memory.fill(this.order, 0xff, (<usize>this.size) << 1);
+  }
+
+  get regionTable(): RegionTable {
+    return changetype<RegionTable>(changetype<usize>(this) + offsetof<PackedDevice>('regions'));
+  }
+
+  @inline
+  private head(id: u32): Head {
+    assert(id < this.size);
+    return headAt(this.heads, id);
+  }
+
+  @inline
+  private popped(index: u32): u32 {
+    assert(index < this.size);
+    return wordAt(this.order, index);
+  }
+
+  private fillAt(offset: u32): Fill {
+    let index = this.fillFirst + offset;
+    if (index >= this.size) index -= this.size;
+    return fillAt(this.fillRing, index);
+  }
+
+  // ---- Chains ----
+
+  private bad(fault: u32, a: u64, b: u64): bool {
+    this.walkFault = fault;
+    this.walkA = a;
+    this.walkB = b;
+    return false;
+  }
+
+  /**
+   * Follows the chain whose head lies at (first, wrap) and is available, with `firstFlags` already loaded.
+   * Checks all of it and writes the pieces of its segments to `pieces` from index `at` on as far as
+   * `capacity` goes. False if it is bad; then walkFault says why. Ends after at most `size` descriptors that
+   * hold a segment.
+   */
+  private walk(first: u32, firstWrap: bool, firstFlags: u32, pieces: usize, at: u32, capacity: u32): bool {
+    const size = this.size;
+    const ring = this.ring;
+    let slot = first;
+    let wrap = firstWrap;
+    let flags = firstFlags;
+    let slots: u32 = 0;
+    let total: u32 = 0;
+    let readable: u64 = 0;
+    let writable: u64 = 0;
+    let piece = at;
+    let firstIn: u32 = 0;
+    let writing = false;
+    let indirect = false;
+    let id: u32 = 0;
+    for (;;) {
+      const desc = descriptor(ring, slot);
+      const addr = descAddr(desc);
+      const rest = descRest(desc);
+      const len = restLen(rest);
+      id = restId(rest);
+      slots++;
+      let table = desc;
+      let entries: u32 = 1;
+      if (flags & DESC_F_INDIRECT) {
+        if (!this.indirect) return this.bad(FAULT_INDIRECT_REFUSED, slot, flags);
+        if (flags & DESC_F_NEXT || slots > 1) return this.bad(FAULT_INDIRECT_NEXT, slot, flags);
+        if (len == 0 || len % DESC_BYTES != 0) return this.bad(FAULT_TABLE_LENGTH, len, addr);
+        const local = this.regionTable.whole(addr, len);
+        if (local == <u64>-1) return this.bad(FAULT_TABLE_RANGE, addr, len);
+        table = <usize>local;
+        entries = len / DESC_BYTES;
+        indirect = true;
+      }
+      for (let i: u32 = 0; i < entries; i++) {
+        let segmentAddr = addr;
+        let segmentLen = len;
+        let write = (flags & DESC_F_WRITE) != 0;
+        if (indirect) {
+          const entry = descriptor(table, i);
+          segmentAddr = descAddr(entry);
+          const entryRest = descRest(entry);
+          segmentLen = restLen(entryRest);
+          // No other flag, and no id, means anything in a table (2.8.8).
+          write = (restFlags(entryRest) & DESC_F_WRITE) != 0;
+        }
+        if (++total > size) return this.bad(FAULT_CHAIN_LONG, first, size);
+        if (write) {
+          if (!writing) firstIn = piece - at;
+          writing = true;
+          writable += segmentLen;
+        } else {
+          if (writing) return this.bad(FAULT_SEGMENT_ORDER, segmentAddr, segmentLen);
+          readable += segmentLen;
+        }
+        const count = this.regionTable.pieces(segmentAddr, segmentLen, pieces, piece, capacity);
+        if (count == 0) return this.bad(FAULT_SEGMENT_RANGE, segmentAddr, segmentLen);
+        piece += count;
+        if (readable + writable > 0x1_0000_0000)
+          return this.bad(FAULT_CHAIN_BYTES, first, readable + writable);
+      }
+      if (!(flags & DESC_F_NEXT)) break;
+      if (++slot == size) {
+        slot = 0;
+        wrap = !wrap;
+      }
+      // The driver publishes the head last, so whatever belongs to the chain is there (2.8.16).
+      flags = descFlags(descriptor(ring, slot));
+      if (ownerBits(flags) != availBits(wrap)) return this.bad(FAULT_DESC_UNAVAILABLE, first, slot);
+    }
+    if (id >= size) return this.bad(FAULT_HEAD_RANGE, id, size);
+    // An id is in flight once, so there are never more than `size` elements in flight.
+    if (this.head(id).inFlight) return this.bad(FAULT_HEAD_IN_FLIGHT, id, this.inFlight);
+    const count = piece - at;
+    if (!writing) firstIn = count;
+    this.walkOut = firstIn;
+    this.walkIn = count - firstIn;
+    this.walkReadable = readable;
+    this.walkWritable = writable;
+    this.walkVisited = total;
+    this.walkSlots = slots;
+    this.walkId = id;
+    this.walkIndirect = indirect;
+    return true;
+  }
+
+  // ---- Taking ----
+
+  popBurst(elements: usize, pieces: usize, capacity: u32, max: u32): i32 {
+    if (this.fault != FAULT_NONE) return RESULT_BROKEN;
+    const size = this.size;
+    const ring = this.ring;
+    const heads = this.heads;
+    const order = this.order;
+    let at: u32 = 0;
+    let taken: u32 = 0;
+    let handled: u32 = 0;
+    let result: i32 = 1;
+    while (taken < max) {
+      // Chains of one direct segment in the region of the last hit, the most frequent ones, in a loop that keeps
+      // everything in registers. Any other, and whatever is wrong with one, is left to popOne.
+      const region = this.regionTable.recent();
+      const regionGuest = region.guest;
+      const regionLength = region.length;
+      const regionLocal = <u64>region.local - regionGuest;
+      let slot = this.nextAvail;
+      let next = this.orderNext;
+      let readable: u64 = 0;
+      let more = true;
+      const start = taken;
+      // Up to the end of the ring, where the bits of the flags change, and as far as slots may be in flight.
+      const wanted = availBits(this.availWrap);
+      const room = min(min(size - slot, size - this.slotsInFlight), capacity - at);
+      const end = min(max, taken + room);
+      for (; taken < end; taken++) {
+        const desc = descriptor(ring, slot);
+        const flags = descFlags(desc);
+        if (ownerBits(flags) != wanted) {
+          more = false;
+          break;
+        }
+        if (flags & (DESC_F_NEXT | DESC_F_INDIRECT)) break;
+        const addr = descAddr(desc);
+        const rest = descRest(desc);
+        const len = restLen(rest);
+        const id = restId(rest);
+        if (id >= size || len == 0 || !holds(regionGuest, regionLength, addr, len)) break;
+        const head = headAt(heads, id);
+        if (head.inFlight) break;
+        const writing: u32 = (flags & DESC_F_WRITE) >> 1;
+        pieceSet(pieces, at, <u32>(regionLocal + addr), len);
+        elementSet(element(elements, taken), id, at, 1 << (writing << 4));
+        head.set(writing ? len : 0, 1);
+        readable += writing ? 0 : len;
+        wordAtSet(order, next, id);
+        if (++next == size) next = 0;
+        at++;
+        slot++;
+      }
+      const got = taken - start;
+      this.orderNext = next;
+      this.bytesOut += readable;
+      this.inFlight += got;
+      this.slotsInFlight += got;
+      this.moveTo(slot);
+      if (taken == max) break;
+      if (!more) {
+        // Nothing more. Ask for a notification at this slot and look once more: the driver may have made it
+        // available before it saw the event.
+        if (taken == handled || !this.askFrom(this.nextAvail, this.availWrap)) break;
+        handled = taken;
+        continue;
+      }
+      if (taken == end && got > 0) continue;
+      result = this.popOne(element(elements, taken), taken == 0, pieces, at, capacity);
+      if (result < 0) break;
+      if (result == 0) {
+        // As above: not available, which only shows here when there was no room for the loop.
+        if (!this.walkEmpty || taken == handled || !this.askFrom(this.nextAvail, this.availWrap)) break;
+        handled = taken;
+        continue;
+      }
+      at += this.walkOut + this.walkIn;
+      taken++;
+    }
+    this.added += taken;
+    this.span += taken;
+    if (taken > handled) this.askFrom(this.nextAvail, this.availWrap);
+    return taken > 0 || result >= 0 ? <i32>taken : result;
+  }
+
+  /** Makes `slot` the next one to pop from; it may lie behind the end of the ring. */
+  private moveTo(slot: u32): void {
+    if (slot >= this.size) {
+      this.nextAvail = slot - this.size;
+      this.availWrap = !this.availWrap;
+    } else this.nextAvail = slot;
+  }
+
+  /**
+   * Pops one chain of any shape. 1; 0 if there is none (walkEmpty), or if it is bad or does not fit and is not the
+   * first; RESULT_BROKEN or RESULT_NO_ROOM.
+   */
+  private popOne(record: usize, first: bool, pieces: usize, at: u32, capacity: u32): i32 {
+    const slot = this.nextAvail;
+    const flags = descFlags(descriptor(this.ring, slot));
+    this.walkEmpty = ownerBits(flags) != availBits(this.availWrap);
+    if (this.walkEmpty) return 0;
+    let sound = this.walk(slot, this.availWrap, flags, pieces, at, capacity);
+    // The same slots made available again, while what was popped from them is in flight.
+    if (sound && this.slotsInFlight + this.walkSlots > this.size) {
+      sound = this.bad(FAULT_SLOTS, slot, this.slotsInFlight);
+    }
+    if (!sound) return first ? this.break(this.walkFault, this.walkA, this.walkB) : 0;
+    if (this.walkOut + this.walkIn > capacity - at) return first ? RESULT_NO_ROOM : 0;
+    const id = this.walkId;
+    const slots = this.walkSlots;
+    elementSet(record, id, at, this.walkOut | (this.walkIn << 16));
+    this.head(id).set(<u32>min<u64>(this.walkWritable, 0xffff_ffff), slots);
+    wordAtSet(this.order, this.orderNext, id);
+    this.orderNext = this.orderNext + 1 == this.size ? 0 : this.orderNext + 1;
+    this.bytesOut += this.walkReadable;
+    this.indirects += <u64>this.walkIndirect;
+    this.inFlight++;
+    this.slotsInFlight += slots;
+    this.moveTo(slot + slots);
+    return 1;
+  }
+
+  /** With an event at a descriptor asked for, asks for it at this position. False if it was not written. */
+  private askFrom(slot: u32, wrap: bool): bool {
+    if (this.eventFlags != RING_EVENT_FLAGS_DESC) return false;
+    eventOffWrapSet(this.deviceEvent, position(slot, wrap));
+    // The store must be seen before the descriptor is looked at again.
+    fence();
+    return true;
+  }
+
+  availableBytes(maxIn: f64, maxOut: f64): i32 {
+    this.availableIn = 0;
+    this.availableOut = 0;
+    if (this.fault != FAULT_NONE) return RESULT_BROKEN;
+    const size = this.size;
+    let slot = this.nextAvail;
+    let wrap = this.availWrap;
+    let slots = this.slotsInFlight;
+    let sumIn: f64 = 0;
+    let sumOut: f64 = 0;
+    let visited: u32 = 0;
+    let first = true;
+    while (sumIn < maxIn || sumOut < maxOut) {
+      if (visited >= <u32>AVAILABLE_BUDGET) break;
+      const flags = descFlags(descriptor(this.ring, slot));
+      if (ownerBits(flags) != availBits(wrap)) break;
+      let sound = this.walk(slot, wrap, flags, 0, 0, 0);
+      if (sound && slots + this.walkSlots > size) sound = this.bad(FAULT_SLOTS, slot, slots);
+      if (!sound) {
+        if (first) return this.break(this.walkFault, this.walkA, this.walkB);
+        break;
+      }
+      first = false;
+      visited += this.walkVisited;
+      sumIn += <f64>this.walkWritable;
+      sumOut += <f64>this.walkReadable;
+      // The sum of slots stays below size: this ends even where the driver fills the ring again and again.
+      slots += this.walkSlots;
+      slot += this.walkSlots;
+      if (slot >= size) {
+        slot -= size;
+        wrap = !wrap;
+      }
+    }
+    this.availableIn = sumIn;
+    this.availableOut = sumOut;
+    return 0;
+  }
+
+  // ---- Giving back ----
+
+  /** 0 if the element may be given back with so many bytes written, or why not. */
+  private check(id: u32, written: u32): i32 {
+    if (id >= this.size || !this.head(id).open) return RESULT_NOT_IN_FLIGHT;
+    return written > this.head(id).writable ? RESULT_WRITTEN : 0;
+  }
+
+  /** Marks an element as done: it stays in flight until its used descriptor is published. 0 or why not. */
+  private finish(id: u32, written: u32): i32 {
+    const result = this.check(id, written);
+    if (result < 0) return result;
+    this.head(id).finish(written);
+    this.fills++;
+    return 0;
+  }
+
+  private usedFlags(written: u32, wrap: bool): u32 {
+    return usedBits(wrap) | (written > 0 ? DESC_F_WRITE : 0);
+  }
+
+  /** Accounts for `n` elements in `slots` slots, and publishes the used descriptors from the first one on. */
+  private publish(n: u32, slots: u32, firstFlags: u32, slot: u32, wrap: bool): void {
+    const first = descriptor(this.ring, this.nextUsed);
+    this.nextUsed = slot;
+    this.usedWrap = wrap;
+    this.inFlight -= n;
+    this.slotsInFlight -= slots;
+    this.completed += n;
+    this.unsignalled = min<u32>(this.unsignalled + slots, 0x10000);
+    // The driver looks at used descriptors in ring order: it cannot get past the first one before this store.
+    descFlagsSet(first, firstFlags);
+  }
+
+  pushBurst(elements: usize, n: u32): i32 {
+    if (this.fault != FAULT_NONE) return RESULT_BROKEN;
+    let pushed: u32 = 0;
+    if (this.inOrder) {
+      for (; pushed < n; pushed++) {
+        const record = element(elements, pushed);
+        if (this.finish(elementId(record), elementWritten(record)) < 0) break;
+      }
+      if (pushed > 0) this.publishDone();
+      return <i32>pushed;
+    }
+    if (this.fills > 0) return RESULT_SLOT;
+    const size = this.size;
+    const ring = this.ring;
+    const heads = this.heads;
+    let slot = this.nextUsed;
+    let wrap = this.usedWrap;
+    let firstFlags: u32 = 0;
+    let slots: u32 = 0;
+    let bytes: u64 = 0;
+    for (; pushed < n; pushed++) {
+      const record = element(elements, pushed);
+      const id = elementId(record);
+      const written = elementWritten(record);
+      if (id >= size) break;
+      const head = headAt(heads, id);
+      if (!head.open || written > head.writable) break;
+      head.leave();
+      bytes += written;
+      const flags = this.usedFlags(written, wrap);
+      const desc = descriptor(ring, slot);
+      if (pushed == 0) {
+        firstFlags = flags;
+        descLenIdSet(desc, written, id);
+      } else descRestSet(desc, written, id, flags);
+      const taken = <u32>head.slots;
+      slots += taken;
+      slot += taken;
+      if (slot >= size) {
+        slot -= size;
+        wrap = !wrap;
+      }
+    }
+    if (pushed > 0) {
+      this.bytesIn += bytes;
+      this.publish(pushed, slots, firstFlags, slot, wrap);
+    }
+    return <i32>pushed;
+  }
+
+  /** Publishes all that is done from the oldest element on, in as few used descriptors as may be (2.8.9). */
+  private publishDone(): void {
+    const size = this.size;
+    // An element that was detached, or is not done, holds up all that were popped after it.
+    if (this.span == 0 || this.span > size) return;
+    let index = this.orderNext + size - this.span;
+    if (index >= size) index -= size;
+    let slot = this.nextUsed;
+    let wrap = this.usedWrap;
+    let batchSlot = slot;
+    let batchWrap = wrap;
+    let firstFlags: u32 = 0;
+    let first = true;
+    let slots: u32 = 0;
+    let count: u32 = 0;
+    let id = this.popped(index);
+    while (this.isDone(id)) {
+      const head = this.head(id);
+      const written = head.written;
+      head.leave();
+      this.bytesIn += written;
+      count++;
+      const taken = <u32>head.slots;
+      slots += taken;
+      slot += taken;
+      if (slot >= size) {
+        slot -= size;
+        wrap = !wrap;
+      }
+      if (++index == size) index = 0;
+      const next = this.popped(index);
+      const whole = written == head.writable && written != 0xffff_ffff;
+      // Left out, an element counts as completely written; the last of a run always has an entry.
+      if (!whole || !this.isDone(next)) {
+        const flags = this.usedFlags(written, batchWrap);
+        const desc = descriptor(this.ring, batchSlot);
+        if (first) {
+          first = false;
+          firstFlags = flags;
+          descLenIdSet(desc, written, id);
+        } else descRestSet(desc, written, id, flags);
+        batchSlot = slot;
+        batchWrap = wrap;
+      }
+      id = next;
+    }
+    this.span -= count;
+    this.fills -= count;
+    if (count > 0) this.publish(count, slots, firstFlags, slot, wrap);
+  }
+
+  private isDone(id: u32): bool {
+    return id < this.size && this.head(id).done;
+  }
+
+  fill(id: u32, written: u32, offset: u32): i32 {
+    if (this.fault != FAULT_NONE) return RESULT_BROKEN;
+    if (this.inOrder) return this.finish(id, written);
+    const result = this.check(id, written);
+    if (result < 0) return result;
+    // No more used descriptors can follow than there are elements to be used.
+    if (offset >= this.inFlight) return RESULT_SLOT;
+    const fill = this.fillAt(offset);
+    if (fill.filled) return RESULT_SLOT;
+    this.finish(id, written);
+    fill.set(id, written, this.head(id).slots);
+    return 0;
+  }
+
+  flush(n: u32): i32 {
+    if (this.fault != FAULT_NONE) return RESULT_BROKEN;
+    if (this.inOrder) {
+      this.publishDone();
+      return 0;
+    }
+    if (n > this.fills) return RESULT_SLOT;
+    for (let i: u32 = 0; i < n; i++) if (!this.fillAt(i).filled) return RESULT_SLOT;
+    if (n == 0) return 0;
+    const size = this.size;
+    let slot = this.nextUsed;
+    let wrap = this.usedWrap;
+    let firstFlags: u32 = 0;
+    let slots: u32 = 0;
+    for (let i: u32 = 0; i < n; i++) {
+      const fill = this.fillAt(i);
+      const written = fill.written;
+      const flags = this.usedFlags(written, wrap);
+      const desc = descriptor(this.ring, slot);
+      if (i == 0) {
+        firstFlags = flags;
+        descLenIdSet(desc, written, fill.id);
+      } else descRestSet(desc, written, fill.id, flags);
+      this.bytesIn += written;
+      const taken = <u32>fill.slots;
+      this.head(fill.id).leave();
+      fill.clear();
+      slots += taken;
+      slot += taken;
+      if (slot >= size) {
+        slot -= size;
+        wrap = !wrap;
+      }
+    }
+    this.fillFirst = (this.fillFirst + n) % size;
+    this.fills -= n;
+    this.publish(n, slots, firstFlags, slot, wrap);
+    return 0;
+  }
+
+  /** Takes an id out of the ring of pops: there it is not found in place of a later element with the same id. */
+  private forget(id: u32): void {
+    const size = this.size;
+    let index = this.orderNext;
+    for (let i: u32 = 0; i < size; i++) {
+      index = index == 0 ? size - 1 : index - 1;
+      if (this.popped(index) != id) continue;
+      wordAtSet(this.order, index, 0xffff);
+      return;
+    }
+  }
+
+  detach(id: u32): i32 {
+    if (id >= this.size) return RESULT_NOT_IN_FLIGHT;
+    const head = this.head(id);
+    if (!head.open) return RESULT_NOT_IN_FLIGHT;
+    head.leave();
+    this.inFlight--;
+    this.slotsInFlight -= head.slots;
+    if (this.inOrder) this.forget(id);
+    return 0;
+  }
+
+  rewind(n: u32): bool {
+    if (n > this.inFlight) return false;
+    const size = this.size;
+    let index = this.orderNext;
+    let slots: u32 = 0;
+    for (let i: u32 = 0; i < n; i++) {
+      index = index == 0 ? size - 1 : index - 1;
+      const id = this.popped(index);
+      if (id < size && this.head(id).open) {
+        // Taken out at once, so that an id that was popped again later is not counted for both.
+        this.head(id).leave();
+        slots += this.head(id).slots;
+        continue;
+      }
+      for (; i > 0; i--) {
+        index = index + 1 == size ? 0 : index + 1;
+        this.head(this.popped(index)).enter();
+      }
+      return false;
+    }
+    if (slots > this.nextAvail) {
+      this.nextAvail += size;
+      this.availWrap = !this.availWrap;
+    }
+    this.nextAvail -= slots;
+    this.slotsInFlight -= slots;
+    this.inFlight -= n;
+    this.span -= n;
+    this.orderNext = index;
+    return true;
+  }
+
+  lastPopped(): i32 {
+    if (this.inFlight == 0) return RESULT_NOT_IN_FLIGHT;
+    const id = this.popped(this.orderNext == 0 ? this.size - 1 : this.orderNext - 1);
+    if (id >= this.size || !this.head(id).open) return RESULT_NOT_IN_FLIGHT;
+    return <i32>id;
+  }
+
+  /** f64, so that all of a u32 fits beside the negative results. */
+  writable(id: u32): f64 {
+    if (id >= this.size || !this.head(id).open) return RESULT_NOT_IN_FLIGHT;
+    return <f64>this.head(id).writable;
+  }
+
+  // ---- Notifications ----
+
+  shouldInterrupt(): bool {
+    const moved = this.unsignalled;
+    if (moved == 0) return false;
+    this.unsignalled = 0;
+    // The used descriptors were published; the driver sets its event and then looks at them. See kickPrepare.
+    fence();
+    const word = eventWord(this.driverEvent);
+    const flags = wordFlags(word);
+    let wanted = flags != RING_EVENT_FLAGS_DISABLE;
+    if (flags == RING_EVENT_FLAGS_DESC && this.eventIdx && moved < 0x10000)
+      wanted = passed(wordOffWrap(word), this.nextUsed, this.usedWrap, moved, this.size);
+    if (wanted) this.notified++;
+    else this.suppressed++;
+    return wanted;
+  }
+
+  enableNotifications(): bool {
+    if (this.eventIdx) eventOffWrapSet(this.deviceEvent, position(this.nextAvail, this.availWrap));
+    if (this.eventFlags == RING_EVENT_FLAGS_DISABLE) {
+      this.eventFlags = this.eventIdx ? RING_EVENT_FLAGS_DESC : RING_EVENT_FLAGS_ENABLE;
+      eventFlagsSet(this.deviceEvent, this.eventFlags);
+    }
+    fence();
+    const flags = descFlags(descriptor(this.ring, this.nextAvail));
+    return ownerBits(flags) != availBits(this.availWrap);
+  }
+
+  disableNotifications(): void {
+    if (this.eventFlags == RING_EVENT_FLAGS_DISABLE) return;
+    this.eventFlags = RING_EVENT_FLAGS_DISABLE;
+    eventFlagsSet(this.deviceEvent, RING_EVENT_FLAGS_DISABLE);
+  }
+  // ---- State ----
+
+  save(words: usize): void {
+    store<u32>(words, position(this.nextAvail, this.availWrap), DEVICE_AVAIL << 2);
+    store<u32>(words, position(this.nextUsed, this.usedWrap), DEVICE_USED << 2);
+    store<u32>(words, this.eventFlags, DEVICE_EVENTS << 2);
+    store<u32>(words, this.unsignalled, DEVICE_UNSIGNALLED << 2);
+    store<u32>(words, this.inFlight, DEVICE_IN_FLIGHT << 2);
+    store<u32>(words, this.slotsInFlight, DEVICE_SLOTS << 2);
+    store<u32>(words, this.fills, DEVICE_FILLS << 2);
+    store<u32>(words, this.orderNext, DEVICE_ORDER << 2);
+    store<u32>(words, this.span, DEVICE_SPAN << 2);
+    store<u32>(words, this.fillFirst, DEVICE_FILL_FIRST << 2);
+  }
+
+  load(words: usize): void {
+    const avail = load<u32>(words, DEVICE_AVAIL << 2);
+    const used = load<u32>(words, DEVICE_USED << 2);
+    this.mend();
+    this.nextAvail = positionSlot(avail);
+    this.availWrap = positionWrap(avail);
+    this.nextUsed = positionSlot(used);
+    this.usedWrap = positionWrap(used);
+    this.eventFlags = load<u32>(words, DEVICE_EVENTS << 2);
+    this.unsignalled = load<u32>(words, DEVICE_UNSIGNALLED << 2);
+    this.inFlight = load<u32>(words, DEVICE_IN_FLIGHT << 2);
+    this.slotsInFlight = load<u32>(words, DEVICE_SLOTS << 2);
+    this.fills = load<u32>(words, DEVICE_FILLS << 2);
+    this.orderNext = load<u32>(words, DEVICE_ORDER << 2);
+    this.span = load<u32>(words, DEVICE_SPAN << 2);
+    this.fillFirst = load<u32>(words, DEVICE_FILL_FIRST << 2);
+  }
+}

@@ -1,0 +1,34 @@
+import * as L from '../../../../assembly/abi/layout.js';
+
+/**
+ * struct pvirtq_desc (2.8.13): addr (two 32-bit words, low half and high half), len, and id with flags above
+ * it. Both sides write it in turn, so neither trusts it.
+ *
+ * AVAIL and USED in `flags` say whose turn it is. Where that matters, flags are stored and loaded alone, as 16
+ * bits and through order.ts; elsewhere id and flags are stored as one word. A table of indirect descriptors
+ * has the same shape, with nothing but WRITE in flags.
+ *
+ * First the words of 32 bits, then those of 16.
+ */
+export const ADDR_LOW = L.DESC_ADDR >>> 2;
+export const ADDR_HIGH = ADDR_LOW + 1;
+export const LEN = L.DESC_LEN >>> 2;
+export const ID_AND_FLAGS = L.PACKED_DESC_ID >>> 2;
+/** Where flags start in that word. */
+export const FLAGS_SHIFT = (L.PACKED_DESC_FLAGS - L.PACKED_DESC_ID) << 3;
+
+export const ID = L.PACKED_DESC_ID >>> 1;
+export const FLAGS = L.PACKED_DESC_FLAGS >>> 1;
+
+/** Words of a descriptor as a shift, bytes of it as a shift. */
+export const SHIFT = 2;
+export const BYTES_SHIFT = SHIFT + 2;
+
+/** The two flags that say whose a descriptor is (2.8.1). */
+export const AVAIL_USED = L.PACKED_DESC_F_AVAIL | L.PACKED_DESC_F_USED;
+
+/** AVAIL and USED of a descriptor that was made available under this wrap counter. */
+export const availableUnder = (wrap: number): number =>
+  wrap === 0 ? L.PACKED_DESC_F_USED : L.PACKED_DESC_F_AVAIL;
+/** AVAIL and USED of a descriptor that was used under this wrap counter. */
+export const usedUnder = (wrap: number): number => (wrap === 0 ? 0 : AVAIL_USED);

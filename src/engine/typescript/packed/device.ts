@@ -1,0 +1,983 @@
+import {
+  AVAILABLE_BUDGET,
+  COUNT_ADDED,
+  COUNT_BYTES_IN,
+  COUNT_BYTES_OUT,
+  COUNT_COMPLETED,
+  COUNT_INDIRECT,
+  COUNT_NOTIFIED,
+  COUNT_SUPPRESSED,
+  DESC_BYTES,
+  DESC_F_INDIRECT,
+  DESC_F_NEXT,
+  DESC_F_WRITE,
+  FAULT_CHAIN_BYTES,
+  FAULT_CHAIN_LONG,
+  FAULT_DESC_UNAVAILABLE,
+  FAULT_HEAD_IN_FLIGHT,
+  FAULT_HEAD_RANGE,
+  FAULT_INDIRECT_NEXT,
+  FAULT_INDIRECT_REFUSED,
+  FAULT_NONE,
+  FAULT_SEGMENT_ORDER,
+  FAULT_SLOTS,
+  FAULT_TABLE_LENGTH,
+  FAULT_TABLE_RANGE,
+  PIECES_MAX,
+  RESULT_BROKEN,
+  RESULT_NO_ROOM,
+  RESULT_NOT_IN_FLIGHT,
+  RESULT_SLOT,
+  RESULT_WRITTEN,
+  RING_EVENT_FLAGS_DESC,
+  RING_EVENT_FLAGS_DISABLE,
+  RING_EVENT_FLAGS_ENABLE,
+} from '../../../../assembly/abi/layout.js';
+import type { LinearMemory } from '../../../memory.js';
+import type { DeviceRing, DeviceRingConfig, DeviceRingState, ElementState } from '../../engine.js';
+import { EVENT_WINDOW_MAX } from '../abi/event.js';
+import * as Desc from '../abi/packed-desc.js';
+import { positionOf, slotOf, wrapOf } from '../abi/position.js';
+import * as Record from '../abi/records.js';
+import { eventFlags, eventOffWrap, eventStructure, wantsEvent } from '../abi/suppress.js';
+import * as Words from '../abi/words.js';
+import { ChainReader } from '../chains.js';
+import * as Translated from '../mm/translation.js';
+import { acquire, acquireWord, publish } from '../order.js';
+
+// An imported constant is looked up in its module each time, one of this module is compiled in. So what the
+// loops below need has a name here.
+const NEXT = DESC_F_NEXT;
+const WRITE = DESC_F_WRITE;
+const INDIRECT = DESC_F_INDIRECT;
+const ADDR_LOW = Desc.ADDR_LOW;
+const ADDR_HIGH = Desc.ADDR_HIGH;
+const LEN = Desc.LEN;
+const ID_AND_FLAGS = Desc.ID_AND_FLAGS;
+const FLAGS_SHIFT = Desc.FLAGS_SHIFT;
+const ID = Desc.ID;
+const FLAGS = Desc.FLAGS;
+const SHIFT = Desc.SHIFT;
+const BYTES_SHIFT = Desc.BYTES_SHIFT;
+const AVAIL_USED = Desc.AVAIL_USED;
+/** Flags that decide whether a descriptor is available, and a chain of its own. */
+const DECISIVE = AVAIL_USED | NEXT | INDIRECT;
+const TABLE_REST = DESC_BYTES - 1; // what a table's length has none of
+const ELEMENT_ID = Record.ELEMENT_ID;
+const ELEMENT_FIRST = Record.ELEMENT_FIRST;
+const ELEMENT_COUNTS = Record.ELEMENT_COUNTS;
+const ELEMENT_WRITTEN = Record.ELEMENT_WRITTEN;
+const ELEMENT_SHIFT = Record.ELEMENT_SHIFT;
+const PIECE_ADDRESS = Record.PIECE_ADDRESS;
+const PIECE_LENGTH = Record.PIECE_LENGTH;
+const PIECE_SHIFT = Record.PIECE_SHIFT;
+const WINDOW_HIGH = Translated.WINDOW_HIGH;
+const WINDOW_LOW = Translated.WINDOW_LOW;
+const WINDOW_LENGTH = Translated.WINDOW_LENGTH;
+const WINDOW_LOCAL = Translated.WINDOW_LOCAL;
+const AT_LOW = Translated.AT_LOW;
+const AT_HIGH = Translated.AT_HIGH;
+const AT_LENGTH = Translated.AT_LENGTH;
+const AT_LOCAL = Translated.AT_LOCAL;
+const AT_FIT = Translated.AT_FIT;
+const WORD = Words.WORD;
+const HALF_WORD = Words.HALF_WORD;
+const HEAD = Words.HEAD;
+
+// What the device keeps per id, words id * 4 + … of `heads`. On the JavaScript heap, so a driver can make the
+// device believe nothing about what is in flight.
+const HEAD_SHIFT = 2;
+/**
+ * 0 if no element with this id is in flight. Else bits 0-14 its place in the ring of pops, HELD, and in bits
+ * 16-31 its number of slots.
+ */
+const STATE = 0;
+/** Device-writable bytes, saturated at 2^32-1. */
+const WRITABLE = 1;
+/** In-order use: bytes written, for an element that is HELD. */
+const WRITTEN = 2;
+/** Not of the id, but of a place in the ring of pops: id of the element popped there. */
+const POPPED = 3;
+
+const PLACE = 0x7fff;
+/** Filled and not flushed, or in order: done, and waiting for those before it. */
+const HELD = 0x8000;
+const SLOTS_SHIFT = 16;
+/** In POPPED: nothing that could be an id. */
+const NOBODY = 0xffff;
+
+// `walk` without pieces, and what it returns if the budget of `availableBytes` did not last.
+const NO_PIECES = -1;
+const STOPPED = 0;
+
+const CHAIN_BYTES_MAX = 0x100000000;
+
+/** Device side of a packed virtqueue (virtio 1.4, 2.8). Works in place on the driver's memory. */
+export class PackedDevice extends ChainReader implements DeviceRing {
+  // Numbers start as small integers and objects never start as undefined: V8 then knows the kind of each
+  // field and checks nothing on the hot path.
+  inFlight = 0;
+
+  private readonly size: number = 0;
+  private readonly eventIdx: boolean = false;
+  private readonly inOrder: boolean = false;
+  private readonly indirect: boolean = false;
+
+  // Where things are in memory: word indices, 32 or 16 bits wide.
+  private readonly ring: number = 0; // u32
+  private readonly ownOffWrap: number = 0; // u16
+  private readonly ownFlags: number = 0; // u16
+  private readonly driverEvent: number = 0; // u32
+
+  declare private readonly heads: Uint32Array;
+  /** Used entries filled and not flushed: id plus 1 (0: none) and length, in a ring that starts at `firstFill`. */
+  declare private readonly filledId: Uint16Array;
+  declare private readonly filledLength: Uint32Array;
+  private firstFill = 0;
+  private filled = 0;
+
+  // Where the next chain will be popped, and where the next used descriptor goes: slot and wrap counter.
+  private availSlot = 0;
+  private availWrap = 1;
+  private usedSlot = 0;
+  private usedWrap = 1;
+  /** Slots of the elements in flight. */
+  private busy = 0;
+  /** Place of the next pop in the ring of pops, which remembers the last `size` of them. */
+  private pops = 0;
+  /** In-order use: pops from the one on for which the next used descriptor is. */
+  private span = 0;
+  /** Slots used since the last `shouldInterrupt`, saturated at EVENT_WINDOW_MAX. */
+  private unsignalled = 0;
+  /** The flags of the device's event structure: the driver cannot change them, the device never reads them. */
+  private events = RING_EVENT_FLAGS_ENABLE;
+
+  // What `walk` found in the last chain, beside the sums.
+  private chainId = 0;
+  private chainSlots = 0;
+
+  constructor(memory: LinearMemory, config: DeviceRingConfig) {
+    super(memory, config.regions);
+    const { size, areas } = config;
+    this.size = size;
+    this.eventIdx = config.eventIdx;
+    this.inOrder = config.inOrder;
+    this.indirect = config.indirect;
+    this.ring = areas.descriptor >>> 2;
+    this.ownOffWrap = eventOffWrap(areas.device);
+    this.ownFlags = eventFlags(areas.device);
+    this.driverEvent = eventStructure(areas.driver);
+    this.heads = new Uint32Array(size << HEAD_SHIFT);
+    this.filledId = new Uint16Array(size);
+    this.filledLength = new Uint32Array(size);
+    this.forget();
+  }
+
+  reset(): void {
+    this.forget();
+    this.inFlight = 0;
+    this.availSlot = 0;
+    this.availWrap = 1;
+    this.usedSlot = 0;
+    this.usedWrap = 1;
+    this.busy = 0;
+    this.span = 0;
+    this.unsignalled = 0;
+    this.events = RING_EVENT_FLAGS_ENABLE;
+    this.availableIn = 0;
+    this.availableOut = 0;
+  }
+
+  /** No fault, nothing in flight, nothing popped. */
+  private forget(): void {
+    const { heads, size } = this;
+    heads.fill(0);
+    for (let place = 0; place < size; place++) heads[(place << HEAD_SHIFT) + POPPED] = NOBODY;
+    this.filledId.fill(0);
+    this.firstFill = 0;
+    this.filled = 0;
+    this.pops = 0;
+    this.mend();
+  }
+
+  // ---- Taking available buffers (2.8.21) ----
+
+  popBurst(elements: number, pieces: number, pieceCapacity: number, max: number): number {
+    if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
+    const { memory, heads, size, ring, shared } = this;
+    memory.fresh();
+    const { u16, u32 } = memory;
+    const element = elements >>> 2;
+    const piece = pieces >>> 2;
+    const most = max | 0;
+    const capacity = Math.min(pieceCapacity, PIECES_MAX) | 0;
+    let slot = this.availSlot | 0;
+    let wrap = this.availWrap;
+    let available = Desc.availableUnder(wrap);
+    let place = this.pops | 0;
+    let busy = this.busy | 0;
+    let first = 0;
+    let bytesOut = 0;
+    let indirect = 0;
+    let told = 0; // elements that the event structure knows of
+    let taken = 0;
+    let usual = true; // what comes next may be a chain of the usual kind
+    let result = 0;
+    while (taken < most) {
+      if (usual) {
+        // Chains of one direct descriptor in the window, as many as come in a row, have room and do not turn
+        // the ring: without a call, so that nothing is loaded anew. Any other is left alone.
+        const { window } = this.translation;
+        const windowHigh = window[WINDOW_HIGH];
+        const windowLow = window[WINDOW_LOW];
+        const windowLength = window[WINDOW_LENGTH];
+        const windowLocal = window[WINDOW_LOCAL];
+        const from = taken;
+        const ahead = first - taken;
+        const slotAhead = slot - taken;
+        const placeAhead = place - taken;
+        const last =
+          Math.min(most, capacity - ahead, size - slotAhead, size - placeAhead, size - busy + taken) | 0;
+        for (; taken < last; taken++) {
+          const d = (ring + ((slotAhead + taken) << SHIFT)) & WORD;
+          const flags = acquire(shared, u16, ((d << 1) + FLAGS) & HALF_WORD);
+          if ((flags & DECISIVE) !== available) break;
+          const id = u16[((d << 1) + ID) & HALF_WORD];
+          if (id >= size) break;
+          const h = (id & HEAD) << HEAD_SHIFT;
+          const length = u32[d + LEN];
+          const offset = (u32[d + ADDR_LOW] - windowLow) >>> 0;
+          // A length of 0 becomes the largest number and fails, as it should: it is placed otherwise.
+          if (
+            heads[h + STATE] !== 0 ||
+            u32[d + ADDR_HIGH] !== windowHigh ||
+            offset >= windowLength ||
+            (length - 1) >>> 0 >= (windowLength - offset) >>> 0
+          )
+            break;
+          const p = (piece + ((ahead + taken) << PIECE_SHIFT)) & WORD;
+          u32[p + PIECE_ADDRESS] = windowLocal + offset;
+          u32[p + PIECE_LENGTH] = length;
+          const e = (element + (taken << ELEMENT_SHIFT)) & WORD;
+          u32[e + ELEMENT_ID] = id;
+          u32[e + ELEMENT_FIRST] = ahead + taken;
+          let counts = 0x10000; // no piece out, one in
+          let writable = length;
+          if ((flags & WRITE) === 0) {
+            counts = 1;
+            writable = 0;
+            bytesOut += length;
+          }
+          u32[e + ELEMENT_COUNTS] = counts;
+          u32[e + ELEMENT_WRITTEN] = 0;
+          heads[h + STATE] = (1 << SLOTS_SHIFT) | (placeAhead + taken);
+          heads[h + WRITABLE] = writable;
+          heads[((placeAhead + taken) << HEAD_SHIFT) + POPPED] = id;
+        }
+        first = ahead + taken;
+        slot = slotAhead + taken;
+        place = placeAhead + taken;
+        busy += taken - from;
+        let turned = false;
+        if (slot === size) {
+          slot = 0;
+          wrap ^= 1;
+          available ^= AVAIL_USED;
+          turned = true;
+        }
+        if (place === size) {
+          place = 0;
+          turned = true;
+        }
+        if (turned) continue;
+        if (taken === most) break;
+      }
+
+      // Loads everything of that chain again and believes nothing of what was loaded before.
+      const flags = acquire(shared, u16, ((ring + (slot << SHIFT)) << 1) + FLAGS);
+      if ((flags & AVAIL_USED) !== available) {
+        // With ENABLE the driver will notify of whatever it makes available from now on.
+        if (this.events !== RING_EVENT_FLAGS_DESC || told === taken) break;
+        // Published before those flags are acquired again: what comes after that look causes a notification.
+        publish(shared, u16, this.ownOffWrap, positionOf(slot, wrap));
+        told = taken;
+        continue;
+      }
+      const room = capacity - first;
+      const placed = this.walk(slot, available, flags, piece + (first << PIECE_SHIFT), room);
+      if (placed < 0 || !this.admits(slot, busy, this.inFlight + taken)) {
+        result = RESULT_BROKEN;
+        break;
+      }
+      if (placed > room) {
+        result = RESULT_NO_ROOM;
+        break;
+      }
+      const e = element + (taken << ELEMENT_SHIFT);
+      u32[e + ELEMENT_ID] = this.chainId;
+      u32[e + ELEMENT_FIRST] = first;
+      u32[e + ELEMENT_COUNTS] = this.chainOut | (this.chainIn << 16);
+      u32[e + ELEMENT_WRITTEN] = 0;
+      bytesOut += this.chainReadable;
+      const h = this.chainId << HEAD_SHIFT;
+      heads[h + STATE] = (this.chainSlots << SLOTS_SHIFT) | place;
+      heads[h + WRITABLE] = Math.min(this.chainWritable, 0xffffffff);
+      heads[(place << HEAD_SHIFT) + POPPED] = this.chainId;
+      place++;
+      if (place === size) place = 0;
+      busy += this.chainSlots;
+      slot += this.chainSlots;
+      if (slot >= size) {
+        slot -= size;
+        wrap ^= 1;
+        available ^= AVAIL_USED;
+      }
+      indirect += this.chainTables;
+      usual = placed === 1 && this.chainTables === 0;
+      first += placed;
+      taken++;
+    }
+    if (taken === 0) return result === RESULT_BROKEN ? this.convict() : result;
+    if (this.events === RING_EVENT_FLAGS_DESC && told !== taken)
+      publish(shared, u16, this.ownOffWrap, positionOf(slot, wrap));
+    this.availSlot = slot;
+    this.availWrap = wrap;
+    this.pops = place;
+    this.busy = busy;
+    if (this.inOrder) this.span += taken;
+    this.inFlight += taken;
+    this.counts[COUNT_ADDED] += taken;
+    this.counts[COUNT_BYTES_OUT] += bytesOut;
+    this.counts[COUNT_INDIRECT] += indirect;
+    return taken;
+  }
+
+  /**
+   * Follows the chain at `slot`, whose first flags say that it is available, and writes its pieces, as far as
+   * `room` goes, from word `piece` on. Returns how many pieces it has and leaves the sums in `chain…`; or
+   * RESULT_BROKEN with the reason noted. With NO_PIECES it writes none, and stops when the budget of
+   * `availableBytes` is spent (STOPPED).
+   *
+   * Every word of a descriptor is loaded once. The loop ends: each turn either takes one of the descriptors
+   * that the queue size allows, or enters a table, once.
+   */
+  private walk(slot: number, available: number, firstFlags: number, piece: number, room: number): number {
+    const { translation, size, ring, shared } = this;
+    const { u16, u32 } = this.memory;
+    const { at, window } = translation;
+    const measuring = piece === NO_PIECES;
+    let windowHigh = window[WINDOW_HIGH];
+    let windowLow = window[WINDOW_LOW];
+    let windowLength = window[WINDOW_LENGTH];
+    let windowLocal = window[WINDOW_LOCAL];
+    // The | 0 changes nothing, but keeps these numbers untagged in registers.
+    const first = piece | 0;
+    const most = room | 0;
+    let here = slot | 0;
+    let flags = firstFlags | 0;
+    let expected = available | 0;
+    let slots = 1;
+    let table = 0; // word index; byte address of a table that is not aligned
+    let entries = 0; // of the table, 0: in the ring
+    let index = 0;
+    let aligned = true;
+    let moved = false;
+    let count = 0;
+    let bytes = 0;
+    let writable = 0;
+    let pieces = 0;
+    let out = 0;
+    let writing = 0; // flag WRITE of the descriptor before
+    for (;;) {
+      if (measuring && this.budget-- === 0) {
+        this.chainReadable = bytes - writable;
+        this.chainWritable = writable;
+        return STOPPED;
+      }
+      let words = u32;
+      let d = (ring + (here << SHIFT)) & WORD;
+      if (entries !== 0) {
+        d = (table + (index << SHIFT)) & WORD;
+        if (!aligned) {
+          words = this.gather(table + index * DESC_BYTES);
+          d = 0;
+        }
+        flags = words[d + ID_AND_FLAGS] >>> FLAGS_SHIFT;
+      }
+      const low = words[d + ADDR_LOW];
+      const high = words[d + ADDR_HIGH];
+      const length = words[d + LEN];
+
+      const offset = (low - windowLow) >>> 0;
+      const inWindow =
+        high === windowHigh &&
+        offset < windowLength &&
+        // A length of 0 becomes the largest number and fails, as it should: it is placed otherwise.
+        (length - 1) >>> 0 < (windowLength - offset) >>> 0;
+
+      // In a table the flag is reserved and means nothing.
+      if ((flags & INDIRECT) !== 0 && entries === 0) {
+        at[AT_LOW] = low;
+        at[AT_HIGH] = high;
+        at[AT_LENGTH] = length;
+        if (
+          !inWindow ||
+          !this.indirect ||
+          count !== 0 ||
+          (flags & NEXT) !== 0 ||
+          (length & TABLE_REST) !== 0
+        ) {
+          if (!this.tableSound(here, flags, count)) return RESULT_BROKEN;
+          table = at[AT_LOCAL];
+          // The window moved to the table. The buffers are where they were, so the copies of it stay.
+          moved = true;
+        } else {
+          table = (windowLocal + offset) >>> 0;
+        }
+        aligned = (table & 3) === 0;
+        if (aligned) table >>>= 2;
+        entries = length >>> BYTES_SHIFT;
+        continue;
+      }
+
+      if (count === size) return this.suspected(FAULT_CHAIN_LONG, BigInt(slot), BigInt(size));
+      count++;
+
+      const write = flags & WRITE;
+      if (write < writing) {
+        at[AT_LOW] = low;
+        at[AT_HIGH] = high;
+        return this.suspected(FAULT_SEGMENT_ORDER, this.asked(), BigInt(length));
+      }
+      writing = write;
+
+      if (inWindow) {
+        if (pieces < most) {
+          const p = (first + (pieces << PIECE_SHIFT)) & WORD;
+          u32[p + PIECE_ADDRESS] = windowLocal + offset;
+          u32[p + PIECE_LENGTH] = length;
+        }
+        pieces++;
+      } else {
+        at[AT_LOW] = low;
+        at[AT_HIGH] = high;
+        at[AT_LENGTH] = length;
+        pieces = this.place(piece, pieces, most);
+        if (pieces < 0) return pieces;
+        windowHigh = window[WINDOW_HIGH];
+        windowLow = window[WINDOW_LOW];
+        windowLength = window[WINDOW_LENGTH];
+        windowLocal = window[WINDOW_LOCAL];
+      }
+
+      bytes += length;
+      if (write !== 0) writable += length;
+      else out = pieces;
+      if (bytes > CHAIN_BYTES_MAX) return this.suspected(FAULT_CHAIN_BYTES, BigInt(slot), BigInt(bytes));
+
+      if (entries !== 0) {
+        if (++index === entries) break;
+        continue;
+      }
+      if ((flags & NEXT) === 0) break;
+      slots++;
+      if (++here === size) {
+        here = 0;
+        expected ^= AVAIL_USED;
+      }
+      flags = acquire(shared, u16, ((ring + (here << SHIFT)) << 1) + FLAGS);
+      if ((flags & AVAIL_USED) !== expected)
+        return this.suspected(FAULT_DESC_UNAVAILABLE, BigInt(slot), BigInt(here));
+    }
+    this.chainId = u16[((ring + (here << SHIFT)) << 1) + ID];
+    this.chainSlots = slots;
+    this.chainOut = out;
+    this.chainIn = pieces - out;
+    this.chainTables = entries !== 0 ? 1 : 0;
+    this.chainReadable = bytes - writable;
+    this.chainWritable = writable;
+    if (moved) {
+      // Later chains look where this one's last buffer was, not where its table was.
+      window[WINDOW_HIGH] = windowHigh;
+      window[WINDOW_LOW] = windowLow;
+      window[WINDOW_LENGTH] = windowLength;
+      window[WINDOW_LOCAL] = windowLocal;
+    }
+    return pieces;
+  }
+
+  /**
+   * Checks the descriptor at `slot`, which refers to the table in the question of `translation`, with `count`
+   * others before it in its chain, and looks that up. False if it is bad, with the reason noted.
+   */
+  private tableSound(slot: number, flags: number, count: number): boolean {
+    const { translation } = this;
+    const { at } = translation;
+    const length = at[AT_LENGTH];
+    if (!this.indirect) this.suspected(FAULT_INDIRECT_REFUSED, BigInt(slot), BigInt(flags));
+    else if (count !== 0 || (flags & NEXT) !== 0)
+      this.suspected(FAULT_INDIRECT_NEXT, BigInt(slot), BigInt(flags));
+    else if (length === 0 || (length & TABLE_REST) !== 0)
+      this.suspected(FAULT_TABLE_LENGTH, BigInt(length), this.asked());
+    else if (!translation.find() || at[AT_FIT] !== length)
+      this.suspected(FAULT_TABLE_RANGE, this.asked(), BigInt(length));
+    else return true;
+    return false;
+  }
+
+  /**
+   * Whether the chain that was followed last, at `slot`, can be in flight beside `inFlight` others with `busy`
+   * slots. If not, the reason is noted.
+   */
+  private admits(slot: number, busy: number, inFlight: number): boolean {
+    const { size, chainId, chainSlots } = this;
+    if (chainId >= size) this.suspected(FAULT_HEAD_RANGE, BigInt(chainId), BigInt(size));
+    else if (this.heads[(chainId << HEAD_SHIFT) + STATE] !== 0)
+      this.suspected(FAULT_HEAD_IN_FLIGHT, BigInt(chainId), BigInt(inFlight));
+    else if (chainSlots > size - busy) this.suspected(FAULT_SLOTS, BigInt(slot), BigInt(busy));
+    else return true;
+    return false;
+  }
+
+  availableBytes(maxIn: number, maxOut: number): number {
+    this.availableIn = 0;
+    this.availableOut = 0;
+    if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
+    this.memory.fresh();
+    const { u16 } = this.memory;
+    const { size, ring } = this;
+    let slot = this.availSlot;
+    let available = Desc.availableUnder(this.availWrap);
+    let { busy } = this;
+    this.budget = AVAILABLE_BUDGET;
+    // Ends: no more than `size` slots can be busy.
+    for (let i = 0; this.availableIn < maxIn || this.availableOut < maxOut; i++) {
+      const flags = acquire(this.shared, u16, ((ring + (slot << SHIFT)) << 1) + FLAGS);
+      if ((flags & AVAIL_USED) !== available) break;
+      const found = this.walk(slot, available, flags, NO_PIECES, 0);
+      if (found < 0 || (found !== STOPPED && !this.admits(slot, busy, this.inFlight))) {
+        // A bad chain will never be popped: what it promised does not count.
+        if (i === 0) return this.convict();
+        break;
+      }
+      this.availableIn += this.chainWritable;
+      this.availableOut += this.chainReadable;
+      if (found === STOPPED) break;
+      busy += this.chainSlots;
+      slot += this.chainSlots;
+      if (slot >= size) {
+        slot -= size;
+        available ^= AVAIL_USED;
+      }
+    }
+    return 0;
+  }
+
+  // ---- Putting chains back ----
+
+  lastPopped(): number {
+    return this.poppedAt(this.placeBefore(this.pops));
+  }
+
+  rewind(n: number): number {
+    // At most size elements are in flight, so no place looked at has been popped over.
+    if (!(n >= 0 && n <= this.inFlight)) return 0;
+    let place = this.pops;
+    for (let i = 0; i < n; i++) {
+      place = this.placeBefore(place);
+      if (this.poppedAt(place) < 0) return 0;
+    }
+    place = this.pops;
+    let slots = 0;
+    for (let i = 0; i < n; i++) {
+      place = this.placeBefore(place);
+      const h = this.poppedAt(place) << HEAD_SHIFT;
+      slots += this.heads[h + STATE] >>> SLOTS_SHIFT;
+      this.heads[h + STATE] = 0;
+    }
+    this.pops = place;
+    if (this.inOrder) this.span -= n;
+    this.busy -= slots;
+    this.inFlight -= n;
+    this.availSlot -= slots;
+    if (this.availSlot < 0) {
+      this.availSlot += this.size;
+      this.availWrap ^= 1;
+    }
+    return 1;
+  }
+
+  private placeBefore(place: number): number {
+    return place === 0 ? this.size - 1 : place - 1;
+  }
+
+  /** Id of the element popped at `place`, if it can still be put back, or RESULT_NOT_IN_FLIGHT. */
+  private poppedAt(place: number): number {
+    const id = this.heads[(place << HEAD_SHIFT) + POPPED];
+    // The state names the place: the id may have come back and be in flight from a later one.
+    return this.has(id) && (this.heads[(id << HEAD_SHIFT) + STATE] & PLACE) === place
+      ? id
+      : RESULT_NOT_IN_FLIGHT;
+  }
+
+  detach(id: number): number {
+    if (!this.has(id)) return RESULT_NOT_IN_FLIGHT;
+    const h = id << HEAD_SHIFT;
+    this.busy -= this.heads[h + STATE] >>> SLOTS_SHIFT;
+    this.heads[h + STATE] = 0;
+    this.inFlight--;
+    return 0;
+  }
+
+  writable(id: number): number {
+    return this.has(id) ? this.heads[(id << HEAD_SHIFT) + WRITABLE] : RESULT_NOT_IN_FLIGHT;
+  }
+
+  /** Whether an element with this id is in flight and not held. */
+  private has(id: number): boolean {
+    if (!(id >= 0 && id < this.size)) return false;
+    const state = this.heads[(id << HEAD_SHIFT) + STATE];
+    return state !== 0 && (state & HELD) === 0;
+  }
+
+  // ---- Returning used buffers (2.8.22) ----
+
+  pushBurst(elements: number, n: number): number {
+    if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
+    if (this.inOrder) return this.pushInOrder(elements, n);
+    if (this.filled !== 0) return RESULT_SLOT;
+    const { memory, heads, size, ring } = this;
+    memory.fresh();
+    const { u16, u32 } = memory;
+    const element = elements >>> 2;
+    const start = this.usedSlot;
+    let slot = start | 0;
+    let wrap = this.usedWrap;
+    let usedBits = Desc.usedUnder(wrap);
+    let burstFlags = 0; // flags of the first descriptor of the burst
+    let bytesIn = 0;
+    let slots = 0;
+    let i = 0;
+    // Ends after `size` turns at the latest: an id that was pushed is not in flight any more.
+    for (; i < n; i++) {
+      const e = (element + (i << ELEMENT_SHIFT)) & WORD;
+      const id = u32[e + ELEMENT_ID];
+      const written = u32[e + ELEMENT_WRITTEN];
+      if (id >= size) break;
+      const h = (id & HEAD) << HEAD_SHIFT;
+      const state = heads[h + STATE];
+      if (state === 0 || (state & HELD) !== 0 || written > heads[h + WRITABLE]) break;
+      heads[h + STATE] = 0;
+      const d = (ring + (slot << SHIFT)) & WORD;
+      const flags = written === 0 ? usedBits : usedBits | WRITE;
+      u32[d + LEN] = written;
+      if (i !== 0) {
+        u32[d + ID_AND_FLAGS] = id | (flags << FLAGS_SHIFT);
+      } else {
+        u16[((d << 1) + ID) & HALF_WORD] = id;
+        burstFlags = flags;
+      }
+      bytesIn += written;
+      const count = state >>> SLOTS_SHIFT;
+      slots += count;
+      slot += count;
+      if (slot >= size) {
+        slot -= size;
+        wrap ^= 1;
+        usedBits ^= AVAIL_USED;
+      }
+    }
+    if (i !== 0) this.publishUsed(start, burstFlags, i, slots, bytesIn);
+    return i;
+  }
+
+  fill(id: number, written: number, offset: number): number {
+    if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
+    if (!this.has(id)) return RESULT_NOT_IN_FLIGHT;
+    const { size, heads } = this;
+    const h = id << HEAD_SHIFT;
+    if (!(written >= 0 && written <= heads[h + WRITABLE])) return RESULT_WRITTEN;
+    if (this.inOrder) {
+      heads[h + WRITTEN] = written;
+    } else {
+      if (!(offset >= 0 && offset < this.inFlight)) return RESULT_SLOT;
+      const at = (this.firstFill + offset) % size;
+      if (this.filledId[at] !== 0) return RESULT_SLOT;
+      this.filledId[at] = id + 1;
+      this.filledLength[at] = written;
+    }
+    heads[h + STATE] |= HELD;
+    this.filled++;
+    return 0;
+  }
+
+  flush(n: number): number {
+    if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
+    if (this.inOrder) {
+      this.complete();
+      return 0;
+    }
+    const { filledId, heads, size, ring } = this;
+    if (!(n >= 0 && n <= this.filled)) return RESULT_SLOT;
+    for (let i = 0; i < n; i++) if (filledId[(this.firstFill + i) % size] === 0) return RESULT_SLOT;
+    if (n === 0) return 0;
+    this.memory.fresh();
+    const { u16, u32 } = this.memory;
+    const start = this.usedSlot;
+    let slot = start;
+    let usedBits = Desc.usedUnder(this.usedWrap);
+    let burstFlags = 0;
+    let bytesIn = 0;
+    let slots = 0;
+    for (let i = 0; i < n; i++) {
+      const at = (this.firstFill + i) % size;
+      const id = filledId[at] - 1;
+      const written = this.filledLength[at];
+      filledId[at] = 0;
+      const d = (ring + (slot << SHIFT)) & WORD;
+      const flags = written === 0 ? usedBits : usedBits | WRITE;
+      u32[d + LEN] = written;
+      if (i !== 0) {
+        u32[d + ID_AND_FLAGS] = id | (flags << FLAGS_SHIFT);
+      } else {
+        u16[(d << 1) + ID] = id;
+        burstFlags = flags;
+      }
+      bytesIn += written;
+      const count = heads[(id << HEAD_SHIFT) + STATE] >>> SLOTS_SHIFT;
+      heads[(id << HEAD_SHIFT) + STATE] = 0;
+      slots += count;
+      slot += count;
+      if (slot >= size) {
+        slot -= size;
+        usedBits ^= AVAIL_USED;
+      }
+    }
+    this.firstFill = (this.firstFill + n) % size;
+    this.filled -= n;
+    this.publishUsed(start, burstFlags, n, slots, bytesIn);
+    return 0;
+  }
+
+  /** `pushBurst` where elements must be used in order. */
+  private pushInOrder(elements: number, n: number): number {
+    this.memory.fresh();
+    const { u32 } = this.memory;
+    const element = elements >>> 2;
+    let i = 0;
+    for (; i < n; i++) {
+      const e = element + (i << ELEMENT_SHIFT);
+      if (this.fill(u32[e + ELEMENT_ID], u32[e + ELEMENT_WRITTEN], 0) !== 0) break;
+    }
+    if (i !== 0) this.complete();
+    return i;
+  }
+
+  /**
+   * In-order use (2.8.9): publishes the elements that are done, from the oldest one on, up to one that is not. A
+   * used descriptor names the last element of a batch and lies where its first one would; those before it
+   * count as used completely, so only such elements go without a descriptor of their own.
+   */
+  private complete(): void {
+    let next = this.oldestDone();
+    if (next < 0) return;
+    this.memory.fresh();
+    const { u16, u32 } = this.memory;
+    const { heads, size, ring } = this;
+    const start = this.usedSlot;
+    let slot = start;
+    let usedBits = Desc.usedUnder(this.usedWrap);
+    let burstFlags = 0;
+    let bytesIn = 0;
+    let slots = 0;
+    let n = 0;
+    while (next >= 0) {
+      let id: number;
+      let written: number;
+      let whole: boolean;
+      let batch = 0;
+      do {
+        id = next;
+        const h = id << HEAD_SHIFT;
+        written = heads[h + WRITTEN];
+        // Of a saturated length nobody knows whether it is the whole.
+        whole = written === heads[h + WRITABLE] && written !== 0xffffffff;
+        bytesIn += written;
+        batch += heads[h + STATE] >>> SLOTS_SHIFT;
+        heads[h + STATE] = 0;
+        this.span--;
+        this.filled--;
+        n++;
+        next = this.oldestDone();
+      } while (whole && next >= 0);
+      const d = (ring + (slot << SHIFT)) & WORD;
+      const flags = written === 0 ? usedBits : usedBits | WRITE;
+      u32[d + LEN] = written;
+      if (slots !== 0) {
+        u32[d + ID_AND_FLAGS] = id | (flags << FLAGS_SHIFT);
+      } else {
+        u16[(d << 1) + ID] = id;
+        burstFlags = flags;
+      }
+      slots += batch;
+      slot += batch;
+      if (slot >= size) {
+        slot -= size;
+        usedBits ^= AVAIL_USED;
+      }
+    }
+    this.publishUsed(start, burstFlags, n, slots, bytesIn);
+  }
+
+  /**
+   * Id of the element that the next used descriptor is for if it is done, else -1. If that element was detached,
+   * none follows any more: what was popped later must not be used before it.
+   */
+  private oldestDone(): number {
+    const { heads, size, span } = this;
+    if (span === 0 || span > size) return -1;
+    const place = (this.pops + size - span) % size;
+    const id = heads[(place << HEAD_SHIFT) + POPPED];
+    if (id >= size) return -1;
+    const state = heads[(id << HEAD_SHIFT) + STATE];
+    return state !== 0 && (state & (HELD | PLACE)) === (HELD | place) ? id : -1;
+  }
+
+  /**
+   * Exposes used descriptors of `n` elements with `slots` slots in all, which have been written but for the
+   * flags of the first one.
+   */
+  private publishUsed(slot: number, flags: number, n: number, slots: number, bytesIn: number): void {
+    this.usedSlot += slots;
+    if (this.usedSlot >= this.size) {
+      this.usedSlot -= this.size;
+      this.usedWrap ^= 1;
+    }
+    this.busy -= slots;
+    this.inFlight -= n;
+    this.unsignalled = Math.min(this.unsignalled + slots, EVENT_WINDOW_MAX);
+    this.counts[COUNT_COMPLETED] += n;
+    this.counts[COUNT_BYTES_IN] += bytesIn;
+    // The driver looks at no descriptor before the first one is used, and then sees all of them, and what was
+    // written to the buffers.
+    publish(this.shared, this.memory.u16, ((this.ring + (slot << SHIFT)) << 1) + FLAGS, flags);
+  }
+
+  // ---- Notifications, both ways (2.8.10) ----
+
+  shouldInterrupt(): number {
+    const { unsignalled } = this;
+    if (unsignalled === 0) return 0;
+    this.memory.fresh();
+    this.unsignalled = 0;
+    // The flags were published before, and this word is acquired after: either the driver's last look at its
+    // next descriptor saw that it is used, or this look sees what the driver asked for.
+    const event = acquireWord(this.shared, this.memory.u32, this.driverEvent);
+    const position = positionOf(this.usedSlot, this.usedWrap);
+    const wanted = wantsEvent(event, this.eventIdx, position, unsignalled, this.size);
+    this.counts[wanted ? COUNT_NOTIFIED : COUNT_SUPPRESSED]++;
+    return wanted ? 1 : 0;
+  }
+
+  enableNotifications(): number {
+    this.memory.fresh();
+    const { u16 } = this.memory;
+    // The position first: the flags say that it is valid.
+    if (this.eventIdx) publish(this.shared, u16, this.ownOffWrap, positionOf(this.availSlot, this.availWrap));
+    if (this.events === RING_EVENT_FLAGS_DISABLE)
+      this.tell(this.eventIdx ? RING_EVENT_FLAGS_DESC : RING_EVENT_FLAGS_ENABLE);
+    // Looked at after the stores: what this look does not see yet causes a notification.
+    const flags = acquire(this.shared, u16, ((this.ring + (this.availSlot << SHIFT)) << 1) + FLAGS);
+    return (flags & AVAIL_USED) === Desc.availableUnder(this.availWrap) ? 0 : 1;
+  }
+
+  disableNotifications(): void {
+    this.memory.fresh();
+    this.tell(RING_EVENT_FLAGS_DISABLE);
+  }
+
+  private tell(events: number): void {
+    if (events === this.events) return;
+    this.events = events;
+    publish(this.shared, this.memory.u16, this.ownFlags, events);
+  }
+
+  // ---- State ----
+
+  save(): DeviceRingState {
+    const { size, heads } = this;
+    const elements: ElementState[] = [];
+    const fills: DeviceRingState['fills'] = [];
+    for (let id = 0; id < size; id++) {
+      const h = id << HEAD_SHIFT;
+      const state = heads[h + STATE];
+      const held = (state & HELD) !== 0;
+      if (state === 0 || (held && !this.inOrder)) continue;
+      const place = state & PLACE;
+      const remembered = heads[(place << HEAD_SHIFT) + POPPED] === id;
+      elements.push({
+        id,
+        writable: heads[h + WRITABLE],
+        slots: state >>> SLOTS_SHIFT,
+        ago: remembered ? (this.pops + size - 1 - place) % size : -1,
+        written: held ? heads[h + WRITTEN] : -1,
+      });
+    }
+    // The sort is stable, so those that are forgotten stay in the order of their ids.
+    const age = ({ ago }: ElementState) => (ago < 0 ? size : ago);
+    elements.sort((a, b) => age(b) - age(a));
+    for (let offset = 0; offset < size; offset++) {
+      const at = (this.firstFill + offset) % size;
+      if (this.filledId[at] === 0) continue;
+      const id = this.filledId[at] - 1;
+      const slots = heads[(id << HEAD_SHIFT) + STATE] >>> SLOTS_SHIFT;
+      fills.push({ offset, id, written: this.filledLength[at], slots });
+    }
+    return {
+      avail: positionOf(this.availSlot, this.availWrap),
+      used: positionOf(this.usedSlot, this.usedWrap),
+      events: this.events,
+      unsignalled: this.unsignalled,
+      elements,
+      fills,
+    };
+  }
+
+  load(state: DeviceRingState): void {
+    const { size, heads } = this;
+    const { elements, fills } = state;
+    this.forget();
+    this.busy = 0;
+    this.span = 0;
+    for (const { id, writable, slots, ago, written } of elements) {
+      const h = id << HEAD_SHIFT;
+      // A forgotten one gets any place: no pop is remembered there with its id.
+      const place = ago < 0 ? 0 : size - 1 - ago;
+      heads[h + STATE] = (slots << SLOTS_SHIFT) | (written < 0 ? 0 : HELD) | place;
+      heads[h + WRITABLE] = writable;
+      heads[h + WRITTEN] = Math.max(0, written);
+      if (ago >= 0) heads[(place << HEAD_SHIFT) + POPPED] = id;
+      if (written >= 0) this.filled++;
+      this.busy += slots;
+      if (this.inOrder) this.span = Math.max(this.span, ago + 1);
+    }
+    // Slots between the positions that no element has: one that was detached, maybe before all that are left.
+    const between =
+      slotOf(state.avail) - slotOf(state.used) + (wrapOf(state.avail) === wrapOf(state.used) ? 0 : size);
+    if (this.inOrder && between > this.busy && this.span === elements.length) this.span++;
+    for (const { offset, id, written, slots } of fills) {
+      heads[(id << HEAD_SHIFT) + STATE] = (slots << SLOTS_SHIFT) | HELD;
+      this.filledId[offset] = id + 1;
+      this.filledLength[offset] = written;
+      this.filled++;
+      this.busy += slots;
+    }
+    this.inFlight = elements.length + fills.length;
+    this.availSlot = slotOf(state.avail);
+    this.availWrap = wrapOf(state.avail);
+    this.usedSlot = slotOf(state.used);
+    this.usedWrap = wrapOf(state.used);
+    this.events = state.events;
+    this.unsignalled = state.unsignalled;
+  }
+}

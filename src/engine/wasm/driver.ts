@@ -1,0 +1,296 @@
+import * as L from '../../../assembly/abi/layout.js';
+import type { Arena, LinearMemory } from '../../memory.js';
+import type { BufferState, DriverRing, DriverRingConfig, DriverRingState } from '../engine.js';
+import type { WasmExports } from './module.js';
+import { WasmRing } from './ring.js';
+
+/** The exports of one ring format's driver. */
+type DriverExports = ReturnType<typeof splitExports>;
+
+function splitExports(wasm: WasmExports) {
+  return {
+    reset: wasm.splitDriverReset,
+    numFree: wasm.splitDriverNumFree,
+    inFlight: wasm.splitDriverInFlight,
+    position: wasm.splitDriverPosition,
+    addBurst: wasm.splitDriverAddBurst,
+    kickPrepare: wasm.splitDriverKickPrepare,
+    getBurst: wasm.splitDriverGetBurst,
+    moreUsed: wasm.splitDriverMoreUsed,
+    disableCallbacks: wasm.splitDriverDisableCallbacks,
+    enableCallbacksPrepare: wasm.splitDriverEnableCallbacksPrepare,
+    poll: wasm.splitDriverPoll,
+    enableCallbacksDelayed: wasm.splitDriverEnableCallbacksDelayed,
+    detachUnused: wasm.splitDriverDetachUnused,
+    save: wasm.splitDriverSave,
+    load: wasm.splitDriverLoad,
+  };
+}
+
+function packedExports(wasm: WasmExports): DriverExports {
+  return {
+    reset: wasm.packedDriverReset,
+    numFree: wasm.packedDriverNumFree,
+    inFlight: wasm.packedDriverInFlight,
+    position: wasm.packedDriverPosition,
+    addBurst: wasm.packedDriverAddBurst,
+    kickPrepare: wasm.packedDriverKickPrepare,
+    getBurst: wasm.packedDriverGetBurst,
+    moreUsed: wasm.packedDriverMoreUsed,
+    disableCallbacks: wasm.packedDriverDisableCallbacks,
+    enableCallbacksPrepare: wasm.packedDriverEnableCallbacksPrepare,
+    poll: wasm.packedDriverPoll,
+    enableCallbacksDelayed: wasm.packedDriverEnableCallbacksDelayed,
+    detachUnused: wasm.packedDriverDetachUnused,
+    save: wasm.packedDriverSave,
+    load: wasm.packedDriverLoad,
+  };
+}
+
+export class WasmDriver extends WasmRing implements DriverRing {
+  private readonly exports: DriverExports;
+  private readonly granules: number;
+  private readonly buffers: number;
+  /** u16[size]: links of the free list; for a packed ring the ids by head slot behind it. */
+  private readonly links: number;
+  private readonly words: number;
+
+  constructor(
+    private readonly wasm: WasmExports,
+    memory: LinearMemory,
+    arena: Arena,
+    private readonly config: DriverRingConfig,
+  ) {
+    const packed = config.ring === 'packed';
+    super(memory, arena, packed ? wasm.packedDriverBytes() : wasm.splitDriverBytes());
+    this.exports = packed ? packedExports(wasm) : splitExports(wasm);
+    try {
+      const { size, areas, tables, eventIdx, inOrder, indirect, strict } = config;
+      const total = Math.floor(tables.length / L.DESC_BYTES);
+      this.granules = this.take(wasm.granulesBytes());
+      wasm.granulesInit(
+        this.granules,
+        tables.address,
+        total,
+        this.take(Math.max(8, Math.ceil(total / 64) * 8)),
+      );
+      this.buffers = this.take(size * L.BUFFER_BYTES);
+      this.links = this.take(size * (packed ? 4 : 2));
+      this.words = this.take(L.DRIVER_WORDS * 4);
+      const { descriptor, driver, device } = areas;
+      if (packed)
+        wasm.packedDriverInit(
+          this.control,
+          size,
+          descriptor,
+          driver,
+          device,
+          this.buffers,
+          this.links,
+          this.slotIds,
+          this.granules,
+          eventIdx,
+          inOrder,
+          indirect,
+          strict,
+        );
+      else
+        wasm.splitDriverInit(
+          this.control,
+          size,
+          descriptor,
+          driver,
+          device,
+          this.buffers,
+          this.links,
+          this.granules,
+          eventIdx,
+          inOrder,
+          indirect,
+          strict,
+        );
+    } catch (error) {
+      this.release();
+      throw error;
+    }
+  }
+
+  private get slotIds(): number {
+    return this.links + this.config.size * 2;
+  }
+
+  get numFree(): number {
+    return this.exports.numFree(this.control);
+  }
+
+  get inFlight(): number {
+    return this.exports.inFlight(this.control);
+  }
+
+  get position(): number {
+    return this.exports.position(this.control);
+  }
+
+  get tableBytes(): number {
+    return this.wasm.granulesTaken(this.granules) * L.DESC_BYTES;
+  }
+
+  addBurst(segments: number, tokens: number, n: number): number {
+    return this.exports.addBurst(this.control, segments, tokens, n);
+  }
+
+  kickPrepare(): number {
+    return this.exports.kickPrepare(this.control);
+  }
+
+  getBurst(completions: number, max: number): number {
+    return this.exports.getBurst(this.control, completions, max);
+  }
+
+  moreUsed(): number {
+    return this.exports.moreUsed(this.control);
+  }
+
+  disableCallbacks(): void {
+    this.exports.disableCallbacks(this.control);
+  }
+
+  enableCallbacksPrepare(): number {
+    return this.exports.enableCallbacksPrepare(this.control);
+  }
+
+  poll(opaque: number): number {
+    return this.exports.poll(this.control, opaque);
+  }
+
+  enableCallbacksDelayed(): number {
+    return this.exports.enableCallbacksDelayed(this.control);
+  }
+
+  detachUnused(completion: number): number {
+    return this.exports.detachUnused(this.control, completion);
+  }
+
+  reset(): void {
+    this.exports.reset(this.control);
+  }
+
+  // ---- State ----
+
+  private word(index: number): number {
+    return this.u32(this.words + index * 4);
+  }
+
+  private wordSet(index: number, value: number): void {
+    this.u32Set(this.words + index * 4, value);
+  }
+
+  /** The descriptors (split) or slots (packed) of a buffer. */
+  private descriptors(id: number, segments: number, table: number): number[] {
+    const { ring, size } = this.config;
+    const count = table === 0 ? segments : 1;
+    const packed = ring === 'packed';
+    const list: number[] = [];
+    let index = packed ? this.u16(this.buffers + id * L.BUFFER_BYTES + L.BUFFER_PLACE) : id;
+    for (let i = 0; i < count; i++) {
+      list.push(index);
+      index = packed ? (index + 1) % size : this.u16(this.links + index * 2);
+    }
+    return list;
+  }
+
+  private buffer(id: number): BufferState | undefined {
+    const record = this.buffers + id * L.BUFFER_BYTES;
+    const segments = this.u16(record + L.BUFFER_SEGMENTS);
+    if (segments === 0) return undefined;
+    const table = this.u32(record + L.BUFFER_TABLE);
+    return {
+      id,
+      token: this.u32(record + L.BUFFER_TOKEN),
+      segments,
+      writable: this.u32(record + L.BUFFER_WRITABLE),
+      table,
+      descriptors: this.descriptors(id, segments, table),
+    };
+  }
+
+  save(): DriverRingState {
+    const { ring, size, inOrder } = this.config;
+    this.exports.save(this.control, this.words);
+    const packed = ring === 'packed';
+    const buffers: BufferState[] = [];
+    if (inOrder) {
+      // In ring order from the oldest on.
+      let at = packed ? this.word(L.DRIVER_USED) & 0x7fff : this.word(L.DRIVER_OLDEST);
+      for (let i = this.word(L.DRIVER_IN_FLIGHT); i > 0; i--) {
+        const buffer = this.buffer(packed ? this.u16(this.slotIds + at * 2) : at);
+        if (buffer === undefined) break;
+        buffers.push(buffer);
+        at = (at + buffer.descriptors.length) % size;
+      }
+    } else {
+      for (let id = 0; id < size; id++) {
+        const buffer = this.buffer(id);
+        if (buffer !== undefined) buffers.push(buffer);
+      }
+    }
+    const free: number[] = [];
+    let index = this.word(L.DRIVER_FREE);
+    for (let i = packed ? size - buffers.length : this.word(L.DRIVER_NUM_FREE); i > 0; i--) {
+      free.push(index);
+      index = this.u16(this.links + index * 2);
+    }
+    return {
+      avail: this.word(L.DRIVER_AVAIL),
+      used: this.word(L.DRIVER_USED),
+      events: this.word(L.DRIVER_EVENTS),
+      unkicked: this.word(L.DRIVER_UNKICKED),
+      free,
+      buffers,
+      batchLeft: this.word(L.DRIVER_BATCH_LEFT),
+      batchLength: this.word(L.DRIVER_BATCH_LENGTH),
+      cursor: this.wasm.granulesCursor(this.granules),
+    };
+  }
+
+  load(state: DriverRingState): void {
+    const { ring, size, inOrder, tables } = this.config;
+    const packed = ring === 'packed';
+    const { buffers, free } = state;
+    this.fillBytes(this.buffers, size * L.BUFFER_BYTES, 0);
+    const total = Math.floor(tables.length / L.DESC_BYTES);
+    this.wasm.granulesInit(this.granules, tables.address, total, this.wasm.granulesBitmap(this.granules));
+    for (const { id, token, writable, table, segments, descriptors } of buffers) {
+      const record = this.buffers + id * L.BUFFER_BYTES;
+      const place = packed ? descriptors[0] : descriptors[descriptors.length - 1];
+      this.u32Set(record + L.BUFFER_TOKEN, token);
+      this.u32Set(record + L.BUFFER_WRITABLE, writable);
+      this.u32Set(record + L.BUFFER_TABLE, table);
+      this.u16Set(record + L.BUFFER_SEGMENTS, segments);
+      this.u16Set(record + L.BUFFER_PLACE, place);
+      if (table !== 0) this.wasm.granulesTake(this.granules, table, segments);
+      if (packed && inOrder) this.u16Set(this.slotIds + descriptors[0] * 2, id);
+      if (!packed && !inOrder)
+        for (let i = 1; i < descriptors.length; i++)
+          this.u16Set(this.links + descriptors[i - 1] * 2, descriptors[i]);
+    }
+    this.wasm.granulesCursorSet(this.granules, state.cursor);
+    // In-order use has one fixed ring of links.
+    if (inOrder) for (let i = 0; i < size; i++) this.u16Set(this.links + i * 2, (i + 1) % size);
+    else for (let i = 1; i < free.length; i++) this.u16Set(this.links + free[i - 1] * 2, free[i]);
+    const slots = buffers.reduce((sum, buffer) => sum + buffer.descriptors.length, 0);
+    // With nothing free, in-order use goes on behind the youngest buffer, which is where the oldest starts.
+    const first = free.length > 0 ? free[0] : buffers.length > 0 ? buffers[0].id : 0;
+    this.wordSet(L.DRIVER_AVAIL, state.avail);
+    this.wordSet(L.DRIVER_USED, state.used);
+    this.wordSet(L.DRIVER_EVENTS, state.events);
+    this.wordSet(L.DRIVER_UNKICKED, state.unkicked);
+    this.wordSet(L.DRIVER_FREE, first);
+    this.wordSet(L.DRIVER_NUM_FREE, size - slots);
+    this.wordSet(L.DRIVER_IN_FLIGHT, buffers.length);
+    this.wordSet(L.DRIVER_OLDEST, buffers.length > 0 ? buffers[0].id : first);
+    this.wordSet(L.DRIVER_BATCH_LEFT, state.batchLeft);
+    this.wordSet(L.DRIVER_BATCH_LENGTH, state.batchLength);
+    this.exports.load(this.control, this.words);
+  }
+}
