@@ -324,6 +324,7 @@ export class DriverQueue extends Queue<DriverRing> {
    * @throws VringError EINVAL, EFAULT, ENOMEM; the old ring is as it was and goes on working
    */
   resize(size: number, areas?: Areas): number[] {
+    this.checkReleased();
     const next = this.counted(() => {
       checkSize(this.ring, size);
       return this.build({ ...this.plan.config, size }, areas);

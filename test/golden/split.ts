@@ -106,49 +106,62 @@ class DriverReplay {
       case 'init':
         return;
       case 'add':
-        return this.add(step);
+        this.add(step);
+        break;
       case 'kick_prepare':
-        return agree('kickPrepare', driver.kickPrepare(), step.ret);
+        agree('kickPrepare', driver.kickPrepare(), step.ret);
+        break;
       case 'disable_cb':
         this.callbacks = false;
-        return driver.disableCallbacks();
+        driver.disableCallbacks();
+        break;
       case 'enable_cb':
         this.callbacks = true;
-        return agree('enableCallbacks', driver.enableCallbacks(), step.ret);
+        agree('enableCallbacks', driver.enableCallbacks(), step.ret);
+        break;
       case 'enable_cb_prepare':
         this.callbacks = true;
         this.opaque = driver.enableCallbacksPrepare();
         return;
       case 'poll':
-        return agree('poll', driver.poll(this.opaque), step.ret);
+        agree('poll', driver.poll(this.opaque), step.ret);
+        break;
       case 'enable_cb_delayed':
         this.callbacks = true;
-        return agree('enableCallbacksDelayed', driver.enableCallbacksDelayed(), step.ret);
+        agree('enableCallbacksDelayed', driver.enableCallbacksDelayed(), step.ret);
+        break;
       case 'interrupt':
-        return agree('moreUsed', driver.moreUsed(), step.ret === 'HANDLED');
+        agree('moreUsed', driver.moreUsed(), step.ret === 'HANDLED');
+        break;
       case 'get_buf':
-        return this.get(step);
+        this.get(step);
+        break;
       case 'detach_unused_buf':
-        return this.detach(step);
+        this.detach(step);
+        break;
       case 'device_push':
         this.pushed++;
         this.used.push(step);
-        return this.deviceWrites(step.writes);
+        this.deviceWrites(step.writes);
+        break;
       case 'device_enable_notify':
       case 'device_disable_notify':
       case 'device_raw':
-        return this.deviceWrites(step.writes);
+        this.deviceWrites(step.writes);
+        break;
       case 'device_need_interrupt': {
         const wanted = interruptWanted(this.ours, this.eventIdx, this.ours.usedIdx, this.pushed);
         this.pushed = 0;
         // With callbacks disabled their driver leaves an event that may still come true; ours must not.
-        return agree('interrupt wanted', wanted, this.callbacks && step.ret);
+        agree('interrupt wanted', wanted, this.callbacks && step.ret);
+        break;
       }
       case 'device_pop':
         // What their device found is compared by what it reads from: see compare().
         return;
       case 'cycles':
-        return this.cycles(step);
+        this.cycles(step);
+        break;
     }
   }
 
@@ -156,7 +169,10 @@ class DriverReplay {
     const { driver, ours } = this;
     const segments = (ranges: Range[]) => ranges.map(([address, length]) => ({ address, length }));
     const act = () => driver.add(segments(step.out), segments(step.in), step.token);
-    if (step.ret === -5) return this.refuses('add', act);
+    if (step.ret === -5) {
+      this.refuses('add', act);
+      return;
+    }
     agree('add', act(), step.ret === 0);
     if (step.ret !== 0) return;
     const position = (ours.availIdx - 1) & 0xffff;
@@ -172,10 +188,16 @@ class DriverReplay {
   }
 
   private get(step: StepOf<'get_buf'>): void {
-    if (step.broken) return this.refuses('getBuf', () => this.driver.getBuf());
+    if (step.broken) {
+      this.refuses('getBuf', () => this.driver.getBuf());
+      return;
+    }
     const before = this.driver.tableBytes;
     const completion = this.driver.getBuf();
-    if (step.ret_token === null) return agree('getBuf', completion, undefined);
+    if (step.ret_token === null) {
+      agree('getBuf', completion, undefined);
+      return;
+    }
     const id = this.used.shift()?.id ?? Number.NaN;
     const buffer = this.inFlight.get(id);
     if (!buffer) throw new Mismatch(`their device used nothing that could be token ${step.ret_token}`);
@@ -189,7 +211,10 @@ class DriverReplay {
 
   private detach(step: StepOf<'detach_unused_buf'>): void {
     const token = this.driver.detachUnused();
-    if (step.ret_token === null) return agree('detachUnused', token, undefined);
+    if (step.ret_token === null) {
+      agree('detachUnused', token, undefined);
+      return;
+    }
     // The order is the driver's choice. A token may be in use twice: any such buffer will do.
     const [head] = [...this.inFlight].find(([, buffer]) => buffer.token === token) ?? [];
     if (head === undefined)
@@ -280,7 +305,7 @@ function shape(ring: SplitRing, head: number) {
 
 export async function replaySplitDriver(trace: Trace, load: Load): Promise<void> {
   const replay = new DriverReplay(trace, await load({ size: 2 ** 21 }));
-  trace.steps.forEach((step, i) => inStep(i, step.op, () => replay.step(step)));
+  for (const [i, step] of trace.steps.entries()) inStep(i, step.op, () => replay.step(step));
 }
 
 // ---- Our device, their driver ----
@@ -313,8 +338,8 @@ function place(trace: Trace, from: number): { regions: Placed[]; end: number } {
   const merged: typeof ranges = [];
   for (const { start, end } of ranges) {
     const last = merged.at(-1);
-    if (last && start <= last.end) last.end = end > last.end ? end : last.end;
-    else merged.push({ start, end });
+    if (!last || start > last.end) merged.push({ start, end });
+    else if (end > last.end) last.end = end;
   }
   const regions: Placed[] = [];
   let next = from;
@@ -408,11 +433,14 @@ class DeviceReplay {
     const { device, ours } = this;
     switch (step.op) {
       case 'device_pop':
-        return this.pop(step);
+        this.pop(step);
+        break;
       case 'device_push':
-        return this.push(step);
+        this.push(step);
+        break;
       case 'device_need_interrupt':
-        return agree('shouldInterrupt', device.shouldInterrupt(), step.ret);
+        agree('shouldInterrupt', device.shouldInterrupt(), step.ret);
+        break;
       case 'device_enable_notify':
         this.expect(step.writes);
         agree('enableNotifications', device.enableNotifications(), ours.availIdx === this.popped);
@@ -423,14 +451,17 @@ class DeviceReplay {
         return;
       case 'device_disable_notify':
         this.expect(step.writes);
-        return device.disableNotifications();
+        device.disableNotifications();
+        break;
       case 'device_raw':
         // Not something that our device would do: it happens to the memory.
         for (const [, offset, hex] of step.writes)
           new Uint8Array(ours.memory.buffer).set(bytesOf(hex), ours.areas.device + offset);
-        return this.expect(step.writes);
+        this.expect(step.writes);
+        break;
       case 'cycles':
-        return this.cycles(step);
+        this.cycles(step);
+        break;
       default:
         return; // the driver's own affair
     }
@@ -438,7 +469,10 @@ class DeviceReplay {
 
   private pop({ ret }: StepOf<'device_pop'>): void {
     const element = this.device.pop();
-    if (ret === null) return agree('pop', element, undefined);
+    if (ret === null) {
+      agree('pop', element, undefined);
+      return;
+    }
     const pieces = (ranges: Range[]) => ranges.flatMap((range) => this.pieces(range));
     agree('pop', element, { id: ret.id, out: pieces(ret.out), in: pieces(ret.in) });
     this.inFlight.set(ret.id, bytesIn(ret.in));
@@ -456,7 +490,8 @@ class DeviceReplay {
       } catch (error) {
         if (error instanceof VringError) code = error.code;
       }
-      return agree(`push of id ${id}, which is not in flight`, code, 'EINVAL');
+      agree(`push of id ${id}, which is not in flight`, code, 'EINVAL');
+      return;
     }
     // Their device reports more than it may have written; ours cannot be made to.
     const written = Math.min(len, writable);
@@ -515,5 +550,5 @@ export async function replaySplitDevice(trace: Trace, load: Load): Promise<void>
   const memory = new WebAssembly.Memory({ initial: (base + ARENA) / 65536 });
   const host = await load({ memory, base, size: ARENA });
   const replay = new DeviceReplay(trace, host, ringAt, regions);
-  trace.steps.forEach((step, i) => inStep(i, step.op, () => replay.step(step)));
+  for (const [i, step] of trace.steps.entries()) inStep(i, step.op, () => replay.step(step));
 }

@@ -39,3 +39,12 @@ export const configs: fc.Arbitrary<Config> = fc.record({
     { nil: undefined },
   ),
 });
+
+/**
+ * Parameters of a property that runs `times`, or as often as VRING_RUNS says: a longer search for a change of
+ * an engine. A failure is made smaller for a minute and then reported as it is.
+ */
+export const runs = (times: number) => ({
+  numRuns: Number(process.env.VRING_RUNS ?? times),
+  interruptAfterTimeLimit: process.env.VRING_RUNS === undefined ? 60000 : 3600000,
+});
