@@ -622,9 +622,8 @@ export class PackedDevice extends ChainReader implements DeviceRing {
 
   detach(id: number): number {
     if (!this.has(id)) return RESULT_NOT_IN_FLIGHT;
-    const h = id << HEAD_SHIFT;
-    this.busy -= this.heads[h + STATE] >>> SLOTS_SHIFT;
-    this.heads[h + STATE] = 0;
+    // Its slots stay busy: the driver never gets them back.
+    this.heads[(id << HEAD_SHIFT) + STATE] = 0;
     this.inFlight--;
     return 0;
   }
@@ -947,8 +946,12 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     const { size, heads } = this;
     const { elements, fills } = state;
     this.forget();
-    this.busy = 0;
+    // Every slot between the positions is busy, also those of detached elements.
+    const busy =
+      slotOf(state.avail) - slotOf(state.used) + (wrapOf(state.avail) === wrapOf(state.used) ? 0 : size);
+    this.busy = busy;
     this.span = 0;
+    let taken = 0;
     for (const { id, writable, slots, ago, written } of elements) {
       const h = id << HEAD_SHIFT;
       // A forgotten one gets any place: no pop is remembered there with its id.
@@ -958,19 +961,16 @@ export class PackedDevice extends ChainReader implements DeviceRing {
       heads[h + WRITTEN] = Math.max(0, written);
       if (ago >= 0) heads[(place << HEAD_SHIFT) + POPPED] = id;
       if (written >= 0) this.filled++;
-      this.busy += slots;
+      taken += slots;
       if (this.inOrder) this.span = Math.max(this.span, ago + 1);
     }
-    // Slots between the positions that no element has: one that was detached, maybe before all that are left.
-    const between =
-      slotOf(state.avail) - slotOf(state.used) + (wrapOf(state.avail) === wrapOf(state.used) ? 0 : size);
-    if (this.inOrder && between > this.busy && this.span === elements.length) this.span++;
+    // Slots that no element has: one that was detached, maybe before all that are left.
+    if (this.inOrder && busy > taken && this.span === elements.length) this.span++;
     for (const { offset, id, written, slots } of fills) {
       heads[(id << HEAD_SHIFT) + STATE] = (slots << SLOTS_SHIFT) | HELD;
       this.filledId[offset] = id + 1;
       this.filledLength[offset] = written;
       this.filled++;
-      this.busy += slots;
     }
     this.inFlight = elements.length + fills.length;
     this.availSlot = slotOf(state.avail);
