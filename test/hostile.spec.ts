@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { VringError } from '../src/index.js';
-import { configs, PAIRINGS, runs } from './support/choices.js';
+import { PAIRINGS, runs, splitConfigs } from './support/choices.js';
 import { forEachEngine } from './support/engines.js';
 import {
   COMPLETIONS,
@@ -307,7 +307,7 @@ describe('both engines under a hostile peer', () => {
     this.timeout(3600000);
     await fc.assert(
       fc.asyncProperty(
-        configs.map((config) => ({ ...config, fenced: true })),
+        splitConfigs.map((config) => ({ ...config, fenced: true })),
         fc.array(choices, { maxLength: 120, size: 'max' }),
         run,
       ),

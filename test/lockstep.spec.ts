@@ -50,6 +50,10 @@ const WEIGHTS: Record<Exclude<Kind, 'cycles'>, number> = {
   disableNotifications: 3,
   setRegions: 1,
   reset: 1,
+  notificationData: 2,
+  resize: 2,
+  moveDriver: 3,
+  moveDevice: 3,
 };
 
 const choices: fc.Arbitrary<Choice> = fc.tuple(
@@ -75,6 +79,9 @@ class Run {
   private readonly freeSlots: number[];
   private token = 0;
   private opaque = 0;
+  private size: number;
+  /** Which place the ring lies in. */
+  private at = 0;
   private notified = 0;
   private interrupted = 0;
 
@@ -91,8 +98,11 @@ class Run {
     private readonly layout: Layout,
     private readonly worlds: World[],
   ) {
-    const { size, eventIdx, indirect, policy, granules } = config;
+    const { ring, inOrder, size, eventIdx, indirect, policy, granules } = config;
+    this.size = size;
     this.model = new Model({
+      ring,
+      inOrder,
       size,
       eventIdx,
       indirect: indirect && policy === 'always',
@@ -110,7 +120,7 @@ class Run {
     if (slot === undefined) return undefined;
     const { slotBytes } = this.layout;
     // Mostly short chains; sometimes as long as the queue allows, or one longer.
-    let count = c % 8 === 0 ? 1 + (a % (Math.min(this.config.size, 120) + 1)) : 1 + (a % 5);
+    let count = c % 8 === 0 ? 1 + (a % (Math.min(this.size, 120) + 1)) : 1 + (a % 5);
     if (c % 16 === 1) count = 1;
     const outs = b % (count + 1);
     const most = Math.floor(slotBytes / count);
@@ -131,7 +141,7 @@ class Run {
   /** Any head that can be pushed, or now and then one that cannot. */
   private head(a: number): number {
     const { inHand } = this.model;
-    if (inHand.length === 0 || a % 32 === 31) return a % (this.config.size + 2);
+    if (inHand.length === 0 || a % 32 === 31) return a % (this.size + 2);
     return inHand[a % inHand.length];
   }
 
@@ -143,6 +153,14 @@ class Run {
   private writtenTo(id: number, b: number): number {
     const buffer = this.model.bufferOf(id);
     return this.written(buffer ? bytesOf(buffer.in) : 0, b);
+  }
+
+  private newSize(a: number, b: number): number {
+    const { capacity } = this.layout;
+    if (a % 8 === 0) return [0, -1, 1.5, 32769, Number.NaN][b % 5];
+    // In a split ring only a power of two will do.
+    if (this.config.ring === 'packed' || a % 8 === 1) return 1 + (b % capacity);
+    return 2 ** (b % (Math.floor(Math.log2(capacity)) + 1));
   }
 
   private concrete([kind, a, b, c]: Choice): Op | undefined {
@@ -179,7 +197,7 @@ class Run {
       case 'fill': {
         const id = this.head(a);
         // Mostly the next few slots, so that there is something to flush.
-        return [kind, id, this.writtenTo(id, b), c % (c % 7 === 0 ? this.config.size + 1 : 3)];
+        return [kind, id, this.writtenTo(id, b), c % (c % 7 === 0 ? this.size + 1 : 3)];
       }
       case 'flush':
         return [kind, a % 4];
@@ -193,6 +211,13 @@ class Run {
         return [kind, this.head(a)];
       case 'availableBytes':
         return [kind, a % 4 === 0 ? 1e9 : a % 300, b % 4 === 0 ? 1e9 : b % 300];
+      case 'notificationData':
+        return [kind, a];
+      case 'moveDriver':
+      case 'moveDevice':
+        return [kind, (['same', 'new', 'other', 'other'] as const)[a % 4]];
+      case 'resize':
+        return [kind, this.newSize(a, b), 1 - this.at];
       case 'cycles':
         return [kind, a];
       default:
@@ -316,6 +341,23 @@ class Run {
         for (const buffer of buffers) this.forget(buffer);
         return buffers.map(({ token }) => token);
       }
+      case 'resize': {
+        const buffers = model.resize(op[1]);
+        if (buffers instanceof Refused) return buffers;
+        this.size = op[1];
+        this.at = op[2];
+        for (const buffer of buffers) this.forget(buffer);
+        return buffers.map(({ token }) => token);
+      }
+      case 'notificationData':
+        return model.notificationData(op[1]);
+      case 'moveDriver':
+        // Records belong to the engine: they do not move.
+        if (op[1] !== 'same') this.clearBurst();
+        return undefined;
+      case 'moveDevice':
+        if (op[1] !== 'same') for (const records of this.records) records.length = 0;
+        return undefined;
       case 'cycles':
         return this.cycles(op[1]);
       default:
@@ -452,7 +494,7 @@ class Run {
   /** Lets everything in flight come back and sees that nothing is missing. */
   drain(): void {
     this.step(['clearBurst', 0, 0, 0]);
-    for (let n = 0; this.model.deviceInFlight > 0 && n < this.config.size; n++) {
+    for (let n = 0; this.model.deviceInFlight > 0 && n < this.size; n++) {
       // Slots filled in odd places, and elements without a slot: a reset is the only way out of the first.
       if (this.model.inHand.length === 0) break;
       this.step(['push', 0, 0, 0]);
@@ -461,7 +503,7 @@ class Run {
     }
     this.step(['getBurst', 2, 0, 0]);
     this.step(['reset', 0, 0, 0]);
-    expect(this.model.numFree).to.equal(this.config.size);
+    expect(this.model.numFree).to.equal(this.size);
     expect(this.model.tableBytes).to.equal(0);
     expect(this.freeSlots).to.have.length(this.layout.slots);
   }

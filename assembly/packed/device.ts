@@ -100,7 +100,7 @@ export class PackedDevice extends Queue {
   /** In-order use: pops from the one on for which the next used descriptor is. Above `size` nobody knows which. */
   span: u32;
   inFlight: u32;
-  /** Ring slots of the elements in flight. */
+  /** Ring slots of the elements in flight, and of those that were detached. */
   slotsInFlight: u32;
   /** Index in fillRing of offset 0, and how many are filled. */
   fillFirst: u32;
@@ -681,8 +681,8 @@ export class PackedDevice extends Queue {
     const head = this.head(id);
     if (!head.open) return RESULT_NOT_IN_FLIGHT;
     head.leave();
+    // Its slots stay taken: the driver never gets them back.
     this.inFlight--;
-    this.slotsInFlight -= head.slots;
     if (this.inOrder) this.forget(id);
     return 0;
   }

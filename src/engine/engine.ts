@@ -276,7 +276,10 @@ export interface DeviceRing extends Ring {
   fill(id: number, written: number, offset: number): number;
   /** Publishes `n` filled slots. 0, or RESULT_SLOT if one of them is not filled. */
   flush(n: number): number;
-  /** Forgets an element in flight without a used entry. 0, or RESULT_NOT_IN_FLIGHT. */
+  /**
+   * Forgets an element in flight without a used entry. 0, or RESULT_NOT_IN_FLIGHT. In a packed ring its slots
+   * stay taken; in in-order use none that was popped later is published any more.
+   */
   detach(id: number): number;
   /**
    * Puts the last `n` popped elements back, so that the next pop returns them again. 1, or 0 if one of

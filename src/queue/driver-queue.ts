@@ -358,6 +358,8 @@ export class DriverQueue extends Queue<DriverRing> {
   /** The queue as plain data: survives JSON and structured clone. Ring, tables and buffers stay in memory. */
   save(): DriverState {
     if (this.broken) this.failBroken();
+    // The state belongs to the ring as it is now, also if it comes back to this queue.
+    this.before = undefined;
     const { ring, size, eventIdx, inOrder, areas, tables } = this.plan.config;
     const counts = Array.from({ length: L.COUNTERS }, (_, index) => this.core.counter(index));
     return {
@@ -385,9 +387,10 @@ export class DriverQueue extends Queue<DriverRing> {
     const checked = this.counted(() => checkDriverState(state, config, this.memory.buffer.byteLength));
     const tables = config.indirect || checked.tables.length > 0 ? checked.tables : config.tables;
     const mine = tables.address === config.tables.address && tables.length === config.tables.length;
-    const untouched = this.core.position === this.untouchedPosition && this.core.inFlight === 0;
-    const bytes = untouched ? this.before : undefined;
     const now = copyAreas(this.memory, config);
+    // Whether this queue has written anything yet: the first two areas are its own.
+    const untouched = now.slice(0, 2).every((area) => area.every((byte) => byte === 0));
+    const bytes = untouched ? this.before : undefined;
     const core = this.engine.driverRing({ ...config, tables });
     // Making a ring clears its areas: put back what they held, which is what the state belongs to.
     pasteAreas(this.memory, config, bytes ?? now);
@@ -409,11 +412,6 @@ export class DriverQueue extends Queue<DriverRing> {
   inspect(): DriverInspection {
     const known = { fault: this.fault, stats: this.stats() };
     return inspectDriver(this.core.save(), this.plan.config, known, this.memory.buffer);
-  }
-
-  /** Position of a ring in which nothing was made available. */
-  private get untouchedPosition(): number {
-    return this.ring === 'packed' ? 0x8000 : 0;
   }
 
   /** Gives everything back to the arena. The queue must not be used afterwards. */

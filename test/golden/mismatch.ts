@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { VringError } from '../../src/index.js';
 
 /** Our side did something else than the trace shows. */
 export class Mismatch extends Error {
@@ -14,6 +15,18 @@ const show = (value: unknown) =>
 export function agree(what: string, ours: unknown, trace: unknown): void {
   if (!isDeepStrictEqual(ours, trace))
     throw new Mismatch(`${what}: ours ${show(ours)}, trace ${show(trace)}`);
+}
+
+/** Throws unless `act` is refused with this code. */
+export function refuses(what: string, act: () => unknown, code: string): void {
+  let error: unknown;
+  try {
+    act();
+  } catch (thrown) {
+    error = thrown;
+  }
+  if (!(error instanceof VringError)) throw new Mismatch(`${what}: no VringError`);
+  agree(`${what}: code`, error.code, code);
 }
 
 /** Runs a step; what goes wrong in it says which step it was. */

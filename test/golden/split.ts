@@ -1,39 +1,30 @@
-import { type DeviceQueue, type DriverQueue, Feature, type Host, VringError } from '../../src/index.js';
+import { type DeviceQueue, type DriverQueue, Feature, type Host } from '../../src/index.js';
 import type { Load } from '../support/engines.js';
 import { type Descriptor, INDIRECT, SplitRing } from '../support/split-ring.js';
-import { agree, inStep, Mismatch } from './mismatch.js';
-import type { Range, Step, Trace, Write } from './trace.js';
+import { GuestMemory } from './guest-memory.js';
+import { agree, inStep, Mismatch, refuses } from './mismatch.js';
+import {
+  bytesIn,
+  bytesOf,
+  featureBits,
+  type Range,
+  type Step,
+  type StepOf,
+  segmentsOf,
+  TABLES,
+  type Trace,
+  tablesEnd,
+  type Write,
+} from './trace.js';
 
 // Where the traced ring lies in the replayer's own copy of it. Tables lie where the trace put them, above.
 const THEIRS = { descriptor: 0, driver: 0x80000, device: 0xa0000 };
-const THEIR_TABLES = 0x100000;
-const THEIR_TABLES_END = 2 ** 28;
 
 const AREAS = { desc: 'descriptor', avail: 'driver', used: 'device' } as const;
 
-type StepOf<Op extends Step['op']> = Extract<Step, { op: Op }>;
-
-const bytesOf = (hex: string): Uint8Array => Uint8Array.from(Buffer.from(hex, 'hex'));
-
-function featureBits(trace: Trace): Feature[] {
-  return trace.features.map((name) => {
-    const bit = Feature[name as keyof typeof Feature];
-    if (bit === undefined) throw new Error(`unknown feature ${name}`);
-    return bit;
-  });
-}
-
 /** The traced ring and its indirect tables as they were after the last step taken. */
 function theirRing(trace: Trace): SplitRing {
-  let end = THEIR_TABLES;
-  for (const step of trace.steps)
-    if (step.op === 'add' && step.indirect) {
-      const { addr, bytes } = step.indirect;
-      if (addr < THEIR_TABLES || addr > THEIR_TABLES_END)
-        throw new Error(`the replayer does not reach a table at ${addr}`);
-      end = Math.max(end, addr + bytes.length / 2);
-    }
-  return new SplitRing({ buffer: new ArrayBuffer(end) }, THEIRS, trace.num);
+  return new SplitRing({ buffer: new ArrayBuffer(tablesEnd(trace)) }, THEIRS, trace.num);
 }
 
 function follow(theirs: SplitRing, step: Step): void {
@@ -44,8 +35,6 @@ function follow(theirs: SplitRing, step: Step): void {
   }
   if (step.op === 'add' && step.indirect) memory.set(bytesOf(step.indirect.bytes), step.indirect.addr);
 }
-
-const bytesIn = (ranges: Range[]): number => ranges.reduce((sum, [, length]) => sum + length, 0);
 
 /** 2.7.7.2: what a device does that pushed `pushed` buffers up to used.idx `idx`. */
 function interruptWanted(ring: SplitRing, eventIdx: boolean, idx: number, pushed: number): boolean {
@@ -106,73 +95,56 @@ class DriverReplay {
       case 'init':
         return;
       case 'add':
-        this.add(step);
-        break;
+        return this.add(step);
       case 'kick_prepare':
-        agree('kickPrepare', driver.kickPrepare(), step.ret);
-        break;
+        return agree('kickPrepare', driver.kickPrepare(), step.ret);
       case 'disable_cb':
         this.callbacks = false;
-        driver.disableCallbacks();
-        break;
+        return driver.disableCallbacks();
       case 'enable_cb':
         this.callbacks = true;
-        agree('enableCallbacks', driver.enableCallbacks(), step.ret);
-        break;
+        return agree('enableCallbacks', driver.enableCallbacks(), step.ret);
       case 'enable_cb_prepare':
         this.callbacks = true;
         this.opaque = driver.enableCallbacksPrepare();
         return;
       case 'poll':
-        agree('poll', driver.poll(this.opaque), step.ret);
-        break;
+        return agree('poll', driver.poll(this.opaque), step.ret);
       case 'enable_cb_delayed':
         this.callbacks = true;
-        agree('enableCallbacksDelayed', driver.enableCallbacksDelayed(), step.ret);
-        break;
+        return agree('enableCallbacksDelayed', driver.enableCallbacksDelayed(), step.ret);
       case 'interrupt':
-        agree('moreUsed', driver.moreUsed(), step.ret === 'HANDLED');
-        break;
+        return agree('moreUsed', driver.moreUsed(), step.ret === 'HANDLED');
       case 'get_buf':
-        this.get(step);
-        break;
+        return this.get(step);
       case 'detach_unused_buf':
-        this.detach(step);
-        break;
+        return this.detach(step);
       case 'device_push':
         this.pushed++;
         this.used.push(step);
-        this.deviceWrites(step.writes);
-        break;
+        return this.deviceWrites(step.writes);
       case 'device_enable_notify':
       case 'device_disable_notify':
       case 'device_raw':
-        this.deviceWrites(step.writes);
-        break;
+        return this.deviceWrites(step.writes);
       case 'device_need_interrupt': {
         const wanted = interruptWanted(this.ours, this.eventIdx, this.ours.usedIdx, this.pushed);
         this.pushed = 0;
         // With callbacks disabled their driver leaves an event that may still come true; ours must not.
-        agree('interrupt wanted', wanted, this.callbacks && step.ret);
-        break;
+        return agree('interrupt wanted', wanted, this.callbacks && step.ret);
       }
       case 'device_pop':
         // What their device found is compared by what it reads from: see compare().
         return;
       case 'cycles':
-        this.cycles(step);
-        break;
+        return this.cycles(step);
     }
   }
 
   private add(step: StepOf<'add'>): void {
     const { driver, ours } = this;
-    const segments = (ranges: Range[]) => ranges.map(([address, length]) => ({ address, length }));
-    const act = () => driver.add(segments(step.out), segments(step.in), step.token);
-    if (step.ret === -5) {
-      this.refuses('add', act);
-      return;
-    }
+    const act = () => driver.add(segmentsOf(step.out), segmentsOf(step.in), step.token);
+    if (step.ret === -5) return this.refuses('add', act);
     agree('add', act(), step.ret === 0);
     if (step.ret !== 0) return;
     const position = (ours.availIdx - 1) & 0xffff;
@@ -188,16 +160,10 @@ class DriverReplay {
   }
 
   private get(step: StepOf<'get_buf'>): void {
-    if (step.broken) {
-      this.refuses('getBuf', () => this.driver.getBuf());
-      return;
-    }
+    if (step.broken) return this.refuses('getBuf', () => this.driver.getBuf());
     const before = this.driver.tableBytes;
     const completion = this.driver.getBuf();
-    if (step.ret_token === null) {
-      agree('getBuf', completion, undefined);
-      return;
-    }
+    if (step.ret_token === null) return agree('getBuf', completion, undefined);
     const id = this.used.shift()?.id ?? Number.NaN;
     const buffer = this.inFlight.get(id);
     if (!buffer) throw new Mismatch(`their device used nothing that could be token ${step.ret_token}`);
@@ -211,10 +177,7 @@ class DriverReplay {
 
   private detach(step: StepOf<'detach_unused_buf'>): void {
     const token = this.driver.detachUnused();
-    if (step.ret_token === null) {
-      agree('detachUnused', token, undefined);
-      return;
-    }
+    if (step.ret_token === null) return agree('detachUnused', token, undefined);
     // The order is the driver's choice. A token may be in use twice: any such buffer will do.
     const [head] = [...this.inFlight].find(([, buffer]) => buffer.token === token) ?? [];
     if (head === undefined)
@@ -223,14 +186,7 @@ class DriverReplay {
   }
 
   private refuses(what: string, act: () => unknown): void {
-    let error: unknown;
-    try {
-      act();
-    } catch (thrown) {
-      error = thrown;
-    }
-    if (!(error instanceof VringError)) throw new Mismatch(`${what} on a broken queue: no VringError`);
-    agree(`${what}: code`, error.code, 'EPROTO');
+    refuses(`${what} on a broken queue`, act, 'EPROTO');
     agree('broken', this.driver.broken, true);
   }
 
@@ -310,51 +266,8 @@ export async function replaySplitDriver(trace: Trace, load: Load): Promise<void>
 
 // ---- Our device, their driver ----
 
-const ARENA = 2 ** 20;
-/** A longer range of guest memory is made of so many bytes again and again: nobody looks into the buffers. */
-const CHUNK = 2 ** 22;
-const MEMORY_MAX = 2 ** 28;
 /** Guest address of the ring: far above whatever a trace uses, and more than 32 bits. */
 const RING_GUEST = 0xffff_0000_0000_0000n;
-
-interface Placed {
-  guest: bigint;
-  length: number;
-  local: number;
-}
-
-/** Local places for all the guest memory that a trace speaks of, as few and as small as possible. */
-function place(trace: Trace, from: number): { regions: Placed[]; end: number } {
-  const ranges: { start: bigint; end: bigint }[] = [];
-  const note = ([address, length]: Range) =>
-    ranges.push({ start: BigInt(address), end: BigInt(address) + BigInt(length) });
-  for (const step of trace.steps) {
-    if (step.op === 'add') {
-      for (const range of [...step.out, ...step.in]) note(range);
-      if (step.indirect) note([step.indirect.addr, step.indirect.bytes.length / 2]);
-    } else if (step.op === 'cycles') note([65536, 64]);
-  }
-  ranges.sort((a, b) => (a.start < b.start ? -1 : a.start > b.start ? 1 : 0));
-  const merged: typeof ranges = [];
-  for (const { start, end } of ranges) {
-    const last = merged.at(-1);
-    if (!last || start > last.end) merged.push({ start, end });
-    else if (end > last.end) last.end = end;
-  }
-  const regions: Placed[] = [];
-  let next = from;
-  for (const { start, end } of merged) {
-    // As aligned as it is in the guest.
-    const local = Math.ceil(next / 16) * 16 + Number(start & 15n);
-    let guest = start;
-    for (; guest < end; guest += BigInt(CHUNK)) {
-      const length = Math.min(Number(end - guest), CHUNK);
-      regions.push({ guest, length, local });
-      next = Math.max(next, local + length);
-    }
-  }
-  return { regions, end: next };
-}
 
 class DeviceReplay {
   private readonly ours: SplitRing;
@@ -371,7 +284,7 @@ class DeviceReplay {
     trace: Trace,
     host: Host,
     ringAt: number,
-    private readonly regions: Placed[],
+    private readonly guest: GuestMemory,
   ) {
     const features = featureBits(trace);
     const { num } = trace;
@@ -393,24 +306,8 @@ class DeviceReplay {
         driver: RING_GUEST + BigInt(THEIRS.driver),
         device: RING_GUEST + BigInt(THEIRS.device),
       },
-      regions: [{ guest: RING_GUEST, length: THEIR_TABLES, local: ringAt }, ...regions],
+      regions: [{ guest: RING_GUEST, length: TABLES.start, local: ringAt }, ...guest.regions],
     });
-  }
-
-  /** Local pieces of a range. */
-  private pieces([address, length]: Range): { address: number; length: number }[] {
-    const pieces: { address: number; length: number }[] = [];
-    let guest = BigInt(address);
-    for (let left = length; left > 0; ) {
-      const region = this.regions.find((r) => guest >= r.guest && guest < r.guest + BigInt(r.length));
-      if (!region) throw new Error(`guest address ${guest} has no place`);
-      const offset = Number(guest - region.guest);
-      const here = Math.min(left, region.length - offset);
-      pieces.push({ address: region.local + offset, length: here });
-      guest += BigInt(here);
-      left -= here;
-    }
-    return pieces;
   }
 
   step(step: Step): void {
@@ -425,7 +322,7 @@ class DeviceReplay {
     const memory = new Uint8Array(this.ours.memory.buffer);
     if (step.desc !== undefined) memory.set(bytesOf(step.desc), this.ours.areas.descriptor);
     if (step.op === 'add' && step.indirect)
-      memory.set(bytesOf(step.indirect.bytes), this.pieces([step.indirect.addr, 1])[0].address);
+      memory.set(bytesOf(step.indirect.bytes), this.guest.pieces([step.indirect.addr, 1])[0].address);
     if (step.avail !== undefined) memory.set(bytesOf(step.avail), this.ours.areas.driver);
   }
 
@@ -433,14 +330,11 @@ class DeviceReplay {
     const { device, ours } = this;
     switch (step.op) {
       case 'device_pop':
-        this.pop(step);
-        break;
+        return this.pop(step);
       case 'device_push':
-        this.push(step);
-        break;
+        return this.push(step);
       case 'device_need_interrupt':
-        agree('shouldInterrupt', device.shouldInterrupt(), step.ret);
-        break;
+        return agree('shouldInterrupt', device.shouldInterrupt(), step.ret);
       case 'device_enable_notify':
         this.expect(step.writes);
         agree('enableNotifications', device.enableNotifications(), ours.availIdx === this.popped);
@@ -451,17 +345,14 @@ class DeviceReplay {
         return;
       case 'device_disable_notify':
         this.expect(step.writes);
-        device.disableNotifications();
-        break;
+        return device.disableNotifications();
       case 'device_raw':
         // Not something that our device would do: it happens to the memory.
         for (const [, offset, hex] of step.writes)
           new Uint8Array(ours.memory.buffer).set(bytesOf(hex), ours.areas.device + offset);
-        this.expect(step.writes);
-        break;
+        return this.expect(step.writes);
       case 'cycles':
-        this.cycles(step);
-        break;
+        return this.cycles(step);
       default:
         return; // the driver's own affair
     }
@@ -469,11 +360,8 @@ class DeviceReplay {
 
   private pop({ ret }: StepOf<'device_pop'>): void {
     const element = this.device.pop();
-    if (ret === null) {
-      agree('pop', element, undefined);
-      return;
-    }
-    const pieces = (ranges: Range[]) => ranges.flatMap((range) => this.pieces(range));
+    if (ret === null) return agree('pop', element, undefined);
+    const pieces = (ranges: Range[]) => ranges.flatMap((range) => this.guest.pieces(range));
     agree('pop', element, { id: ret.id, out: pieces(ret.out), in: pieces(ret.in) });
     this.inFlight.set(ret.id, bytesIn(ret.in));
     this.popped = (this.popped + 1) & 0xffff;
@@ -484,14 +372,11 @@ class DeviceReplay {
     const writable = this.inFlight.get(id);
     if (writable === undefined) {
       // Their device sends an id that it never took; ours cannot be made to.
-      let code: string | undefined;
-      try {
-        this.device.push({ id }, len);
-      } catch (error) {
-        if (error instanceof VringError) code = error.code;
-      }
-      agree(`push of id ${id}, which is not in flight`, code, 'EINVAL');
-      return;
+      return refuses(
+        `push of id ${id}, which is not in flight`,
+        () => this.device.push({ id }, len),
+        'EINVAL',
+      );
     }
     // Their device reports more than it may have written; ours cannot be made to.
     const written = Math.min(len, writable);
@@ -544,11 +429,7 @@ class DeviceReplay {
 
 export async function replaySplitDevice(trace: Trace, load: Load): Promise<void> {
   const ringAt = 0x1000;
-  const { regions, end } = place(trace, ringAt + THEIR_TABLES);
-  const base = Math.ceil(end / 65536) * 65536;
-  if (base > MEMORY_MAX) throw new Error(`the trace needs ${base} bytes of guest memory`);
-  const memory = new WebAssembly.Memory({ initial: (base + ARENA) / 65536 });
-  const host = await load({ memory, base, size: ARENA });
-  const replay = new DeviceReplay(trace, host, ringAt, regions);
+  const guest = new GuestMemory(trace, ringAt + TABLES.start);
+  const replay = new DeviceReplay(trace, await guest.load(load), ringAt, guest);
   for (const [i, step] of trace.steps.entries()) inStep(i, step.op, () => replay.step(step));
 }

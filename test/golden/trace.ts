@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { Feature } from '../../src/index.js';
 
 /** [address, length] */
 export type Range = [number, number];
@@ -68,9 +69,43 @@ export interface Trace {
   steps: Step[];
 }
 
+export type StepOf<Op extends Step['op']> = Extract<Step, { op: Op }>;
+
 /** What `cycles` repeats: the only sequence that a trace may name without dumping it. */
 export const CYCLE =
   'add(out=[[65536,64]],in=[],token=1); kick_prepare; device_pop; device_push(len=0); get_buf';
+
+// ---- What every replay takes from a trace ----
+
+export const bytesOf = (hex: string): Uint8Array => Uint8Array.from(Buffer.from(hex, 'hex'));
+
+export const bytesIn = (ranges: Range[]): number => ranges.reduce((sum, [, length]) => sum + length, 0);
+
+export const segmentsOf = (ranges: Range[]) => ranges.map(([address, length]) => ({ address, length }));
+
+export function featureBits(trace: Trace): Feature[] {
+  return trace.features.map((name) => {
+    const bit = Feature[name as keyof typeof Feature];
+    if (bit === undefined) throw new Error(`unknown feature ${name}`);
+    return bit;
+  });
+}
+
+/** The indirect tables of a trace lie in this range of their memory. */
+export const TABLES = { start: 0x100000, limit: 2 ** 28 };
+
+/** Where the last table of a trace ends. */
+export function tablesEnd(trace: Trace): number {
+  let end = TABLES.start;
+  for (const step of trace.steps)
+    if (step.op === 'add' && step.indirect) {
+      const { addr, bytes } = step.indirect;
+      if (addr < TABLES.start || addr > TABLES.limit)
+        throw new Error(`the replayer does not reach a table at ${addr}`);
+      end = Math.max(end, addr + bytes.length / 2);
+    }
+  return end;
+}
 
 // ---- Checks of the file's shape ----
 

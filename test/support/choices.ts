@@ -10,15 +10,23 @@ export const PAIRINGS: [EngineName, EngineName][] = [
   ['typescript', 'wasm'],
 ];
 
-const sizes = fc.oneof(
+const splitSizes = fc.oneof(
   { weight: 12, arbitrary: fc.constantFrom(1, 2, 4, 8) },
   { weight: 4, arbitrary: fc.constantFrom(16, 32, 64) },
   { weight: 1, arbitrary: fc.constantFrom(256, 4096, 32768) },
 );
 
-/** Queues of every kind, mostly small. */
-export const configs: fc.Arbitrary<Config> = fc.record({
-  size: sizes,
+const packedSizes = fc.oneof(
+  { weight: 12, arbitrary: fc.integer({ min: 1, max: 9 }) },
+  { weight: 5, arbitrary: fc.integer({ min: 1, max: 64 }) },
+  { weight: 1, arbitrary: fc.constantFrom(255, 3000, 32767, 32768) },
+);
+
+const split = fc.record({ ring: fc.constant('split' as const), size: splitSizes });
+const packed = fc.record({ ring: fc.constant('packed' as const), size: packedSizes });
+
+const others = fc.record({
+  inOrder: fc.boolean(),
   eventIdx: fc.boolean(),
   indirect: fc.boolean(),
   policy: fc.oneof(
@@ -39,6 +47,15 @@ export const configs: fc.Arbitrary<Config> = fc.record({
     { nil: undefined },
   ),
 });
+
+const withOthers = (rings: fc.Arbitrary<Pick<Config, 'ring' | 'size'>>): fc.Arbitrary<Config> =>
+  fc.tuple(rings, others).map(([ring, other]) => ({ ...ring, ...other }));
+
+/** Queues of every kind, mostly small. */
+export const configs = withOthers(fc.oneof(split, packed));
+
+/** Split queues whose buffers are used in any order. */
+export const splitConfigs = withOthers(split).map((config) => ({ ...config, inOrder: false }));
 
 /**
  * Parameters of a property that runs `times`, or as often as VRING_RUNS says: a longer search for a change of

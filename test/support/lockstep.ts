@@ -11,10 +11,13 @@ import {
 } from '../../src/index.js';
 import { type EngineName, loader } from './engines.js';
 import type { Buffer, Range } from './model.js';
+import type { RingAreas } from './split-ring.js';
 
 /** What a run is about. */
 export interface Config {
+  ring: 'split' | 'packed';
   size: number;
+  inOrder: boolean;
   eventIdx: boolean;
   indirect: boolean;
   policy: 'always' | 'never';
@@ -40,7 +43,9 @@ export interface RawRange {
 export type Op =
   | ['add' | 'append', Buffer]
   | ['poll', number]
-  | ['getBurst' | 'flush' | 'rewind' | 'unpop' | 'detach' | 'cycles', number]
+  | ['getBurst' | 'flush' | 'rewind' | 'unpop' | 'detach' | 'cycles' | 'notificationData', number]
+  | ['moveDriver' | 'moveDevice', Move]
+  | ['resize', number, number]
   | ['popBurst' | 'pushBurst' | 'availableBytes', number, number]
   | ['setWritten', number, number, number]
   | ['push', number, number]
@@ -64,6 +69,9 @@ export type Op =
       | 'reset',
     ];
 
+/** Where a saved queue is restored: in the same object, in a new one, in a new one of the other engine. */
+export type Move = 'same' | 'new' | 'other';
+
 /** What only a peer does that breaks the rules: any segments, any bytes anywhere. */
 export type HostileOp = ['addRaw', RawRange[], RawRange[], number] | ['poke', number, number[]];
 
@@ -84,7 +92,10 @@ const pattern = (token: number, k: number, direction: 'out' | 'in'): number =>
 
 /** Where everything lies: the same in every world. All of it is below the arenas. */
 export class Layout {
-  readonly areas: { descriptor: number; driver: number; device: number };
+  /** Largest size that the ring may be given. */
+  readonly capacity: number;
+  /** A ring that is resized moves from one place to the other and back. */
+  readonly places: { start: number; end: number; areas: RingAreas }[];
   readonly tables: { address: number; length: number };
   readonly buffers: { address: number; length: number };
   readonly slotBytes: number;
@@ -96,20 +107,26 @@ export class Layout {
   /** Pieces of guest memory in guest order: offsets into the buffers, and where they really are. */
   private readonly chunks: { from: number; to: number; local: number }[];
 
-  constructor(config: Config) {
-    const { size } = config;
+  constructor(private readonly config: Config) {
+    const size = Math.max(config.size, 16);
+    this.capacity = size;
     let at = 64;
     const take = (bytes: number, align: number, off: number) => {
       const address = Math.ceil(at / align) * align + off;
       at = address + bytes + 40;
       return address;
     };
-    // No better aligned than they have to be.
-    this.areas = {
-      descriptor: take(16 * size, 32, 16),
-      driver: take(6 + 2 * size, 4, 2),
-      device: take(6 + 8 * size, 8, 4),
-    };
+    const bytes = this.areaBytes(size);
+    this.places = [0, 1].map(() => {
+      const start = at;
+      // No better aligned than they have to be.
+      const areas = {
+        descriptor: take(bytes.descriptor, 32, 16),
+        driver: config.ring === 'split' ? take(bytes.driver, 4, 2) : take(bytes.driver, 8, 4),
+        device: take(bytes.device, 8, 4),
+      };
+      return { start, end: at, areas };
+    });
     this.tables = { address: take(16 * config.granules, 32, 16), length: 16 * config.granules };
     this.slots = size + BURST.buffers + 4;
     this.slotBytes = size <= 64 ? 192 : 16;
@@ -145,6 +162,17 @@ export class Layout {
     this.regions.push({ guest: 0, length: address - 20, local: 0 });
   }
 
+  get areas(): RingAreas {
+    return this.places[0].areas;
+  }
+
+  /** Sizes of the areas of a ring. */
+  areaBytes(size: number): RingAreas {
+    return this.config.ring === 'split'
+      ? { descriptor: 16 * size, driver: 6 + 2 * size, device: 6 + 8 * size }
+      : { descriptor: 16 * size, driver: 4, device: 4 };
+  }
+
   /** What the driver puts into a descriptor. */
   address(offset: number): number | bigint {
     const exact = this.guest + BigInt(offset);
@@ -172,27 +200,30 @@ export class Layout {
 /** Memories are used again and again: each takes gigabytes of address space. */
 interface Place {
   memory: WebAssembly.Memory;
-  driver: Host;
-  device: Host;
+  /** An arena for each side and engine. */
+  driver: Record<EngineName, Host>;
+  device: Record<EngineName, Host>;
   free: boolean;
 }
 
 const places = new Map<string, Place[]>();
 
-async function place(driver: EngineName, device: EngineName, shared: boolean, fixed: number, arena: number) {
-  const key = `${driver} ${device} ${shared} ${fixed} ${arena}`;
+async function place(shared: boolean, fixed: number, arena: number): Promise<Place> {
+  const key = `${shared} ${fixed} ${arena}`;
   const list = places.get(key) ?? [];
   places.set(key, list);
   let found = list.find(({ free }) => free);
   if (!found) {
-    const pages = (fixed + 2 * arena) / 65536;
+    const pages = (fixed + 4 * arena) / 65536;
     const memory = new WebAssembly.Memory(
       shared ? { initial: pages, maximum: pages, shared } : { initial: pages },
     );
+    const host = (engine: EngineName, i: number) =>
+      loader(engine)({ memory, base: fixed + i * arena, size: arena });
     found = {
       memory,
-      driver: await loader(driver)({ memory, base: fixed, size: arena }),
-      device: await loader(device)({ memory, base: fixed + arena, size: arena }),
+      driver: { wasm: await host('wasm', 0), typescript: await host('typescript', 1) },
+      device: { wasm: await host('wasm', 2), typescript: await host('typescript', 3) },
       free: true,
     };
     list.push(found);
@@ -201,19 +232,26 @@ async function place(driver: EngineName, device: EngineName, shared: boolean, fi
   return found;
 }
 
+const OTHER: Record<EngineName, EngineName> = { wasm: 'typescript', typescript: 'wasm' };
+
+/** What comes of a state that is written to a file and read again. */
+const throughJson = <T>(state: T): T => JSON.parse(JSON.stringify(state));
+
 /** What a step came to: comparable, and readable in a report. */
 export type Outcome = unknown;
 
 /** A driver and a device on one memory. */
 export class World {
-  readonly name: string;
-  private readonly driver: DriverQueue;
-  private readonly device: DeviceQueue;
-  private readonly burst: Burst;
-  private readonly completions: Completions[];
-  private readonly elements: Elements[];
+  private driver: DriverQueue;
+  private device: DeviceQueue;
+  private burst!: Burst;
+  private completions: Completions[] = [];
+  private elements: Elements[] = [];
   private notified = 0;
   private interrupted = 0;
+  /** Which of the layout's places the ring lies in, and the sizes of the rings that lay there last. */
+  private at = 0;
+  private readonly sizes: [number, number];
 
   static async create(
     driver: EngineName,
@@ -223,46 +261,81 @@ export class World {
   ): Promise<World> {
     // Two sizes only, so that there are few memories.
     const small = config.size <= 64;
-    const fixed = small ? 2 ** 16 : 2 ** 21;
-    const arena = small ? 2 ** 17 : 2 ** 21;
+    const fixed = small ? 2 ** 16 : 2 ** 22;
+    const arena = small ? 2 ** 17 : 2 ** 22;
     if (layout.end > fixed) throw new Error(`the layout of ${layout.end} bytes is too large`);
-    const where = await place(driver, device, config.shared, fixed, arena);
-    return new World(`${driver} driver, ${device} device`, where, config, layout);
+    const where = await place(config.shared, fixed, arena);
+    return new World({ driver, device }, where, config, layout);
   }
 
   private constructor(
-    name: string,
+    private readonly engines: { driver: EngineName; device: EngineName },
     private readonly place: Place,
-    config: Config,
+    private readonly config: Config,
     private readonly layout: Layout,
   ) {
-    this.name = name;
     this.u8.fill(FILLER, 0, layout.end);
+    this.sizes = [config.size, 0];
+    this.driver = this.newDriver();
+    this.device = this.newDevice();
+    this.driverRecords();
+    this.deviceRecords();
+  }
+
+  get name(): string {
+    return `${this.engines.driver} driver, ${this.engines.device} device`;
+  }
+
+  /** What both sides are told, as it is now. */
+  private get common() {
+    const { ring, eventIdx, indirect, inOrder } = this.config;
     const features: number[] = [Feature.VERSION_1];
-    if (config.eventIdx) features.push(Feature.EVENT_IDX);
-    if (config.indirect) features.push(Feature.INDIRECT_DESC);
-    const { size, strict, policy } = config;
-    const { areas, tables, regions } = layout;
-    this.driver = place.driver.driverQueue({
-      ring: 'split',
-      size,
-      features,
-      areas,
+    if (ring === 'packed') features.push(Feature.RING_PACKED);
+    if (eventIdx) features.push(Feature.EVENT_IDX);
+    if (indirect) features.push(Feature.INDIRECT_DESC);
+    if (inOrder) features.push(Feature.IN_ORDER);
+    return { ring, size: this.sizes[this.at], features, areas: this.layout.places[this.at].areas };
+  }
+
+  private newDriver(): DriverQueue {
+    const { strict, policy, callbacks } = this.config;
+    return this.place.driver[this.engines.driver].driverQueue({
+      ...this.common,
       strict,
-      indirect: { policy, memory: tables },
-      ...(config.callbacks && { notify: () => this.notified++ }),
+      indirect: { policy, memory: this.layout.tables },
+      ...(callbacks && { notify: () => this.notified++ }),
     });
-    this.device = place.device.deviceQueue({
-      ring: 'split',
-      size,
-      features,
-      areas,
+  }
+
+  private newDevice(): DeviceQueue {
+    const { regions } = this.layout;
+    return this.place.device[this.engines.device].deviceQueue({
+      ...this.common,
       ...(regions && { regions }),
-      ...(config.callbacks && { interrupt: () => this.interrupted++ }),
+      ...(this.config.callbacks && { interrupt: () => this.interrupted++ }),
     });
-    this.burst = this.driver.createBurst(BURST.buffers, BURST.segments);
-    this.completions = COMPLETIONS.map((capacity) => this.driver.createCompletions(capacity));
-    this.elements = ELEMENTS.map(({ capacity, pieces }) => this.device.createElements(capacity, pieces));
+  }
+
+  private driverRecords(): void {
+    const { driver } = this;
+    this.burst = driver.createBurst(BURST.buffers, BURST.segments);
+    this.completions = COMPLETIONS.map((capacity) => driver.createCompletions(capacity));
+  }
+
+  private deviceRecords(): void {
+    const { device } = this;
+    this.elements = ELEMENTS.map(({ capacity, pieces }) => device.createElements(capacity, pieces));
+  }
+
+  private releaseDriver(): void {
+    this.burst.free();
+    for (const records of this.completions) records.free();
+    this.driver.release();
+  }
+
+  private releaseDevice(): void {
+    for (const records of this.elements) records.free();
+    this.device.release();
   }
 
   private get u8(): Uint8Array {
@@ -415,11 +488,70 @@ export class World {
       case 'reset':
         device.reset();
         return driver.reset();
+      case 'notificationData':
+        return driver.notificationData(op[1]);
+      case 'resize':
+        return this.resize(op[1], op[2]);
+      case 'moveDriver':
+        return this.moveDriver(op[1]);
+      case 'moveDevice':
+        return this.moveDevice(op[1]);
       case 'cycles':
         return this.cycles(op[1]);
       default:
         return driver[op[0]]();
     }
+  }
+
+  private resize(size: number, at: number): Outcome {
+    const { driver, device, layout } = this;
+    const { areas, start, end } = layout.places[at];
+    const fits = Number.isInteger(size) && size >= 1 && size <= layout.capacity;
+    if (fits) this.u8.fill(FILLER, start, end);
+    let tokens: number[];
+    try {
+      tokens = driver.resize(size, areas);
+    } catch (error) {
+      if (!(error instanceof VringError)) throw error;
+      // The device refuses the same, and both are as they were.
+      try {
+        device.resize(size, areas);
+      } catch (second) {
+        if (second instanceof VringError && second.message === error.message) throw error;
+      }
+      throw new Error(`the device does not refuse a size of ${size} as the driver does`);
+    }
+    device.resize(size, areas);
+    this.at = at;
+    this.sizes[at] = size;
+    return tokens;
+  }
+
+  private moveDriver(move: Move): void {
+    const state = throughJson(this.driver.save());
+    if (move === 'same') {
+      this.driver.restore(state);
+      return;
+    }
+    this.releaseDriver();
+    if (move === 'other') this.engines.driver = OTHER[this.engines.driver];
+    // What lies in the ring is what the state belongs to: a new queue on the same areas finds it there.
+    this.driver = this.newDriver();
+    this.driver.restore(state);
+    this.driverRecords();
+  }
+
+  private moveDevice(move: Move): void {
+    const state = throughJson(this.device.save());
+    if (move === 'same') {
+      this.device.restore(state);
+      return;
+    }
+    this.releaseDevice();
+    if (move === 'other') this.engines.device = OTHER[this.engines.device];
+    this.device = this.newDevice();
+    this.device.restore(state);
+    this.deviceRecords();
   }
 
   /** As many buffers as there is room for, round and round, with nothing looked at in between. */
@@ -462,28 +594,26 @@ export class World {
 
   /** Gives everything back. */
   release(): void {
-    this.burst.free();
-    for (const records of [...this.completions, ...this.elements]) records.free();
-    this.driver.release();
-    this.device.release();
+    this.releaseDriver();
+    this.releaseDevice();
     this.place.free = true;
   }
 
   /** Throws if not everything was given back, or if something was written in between the areas. */
   verify(): void {
-    const { driver, device } = this.place;
-    if (driver.used !== 0 || device.used !== 0)
-      throw new Error(`${this.name}: ${driver.used} and ${device.used} bytes of the arenas are left`);
-    const { areas, tables, buffers, end } = this.layout;
-    const { size } = this.driver;
-    const owned = [
-      [areas.descriptor, 16 * size],
-      [areas.driver, 6 + 2 * size],
-      [areas.device, 6 + 8 * size],
-      [tables.address, tables.length],
-      [buffers.address, buffers.length],
-      [end, 0],
-    ];
+    for (const side of ['driver', 'device'] as const)
+      for (const [engine, { used }] of Object.entries(this.place[side]))
+        if (used !== 0)
+          throw new Error(`${this.name}: ${used} bytes of an arena (${side}, ${engine}) are left`);
+    const { layout } = this;
+    const { tables, buffers, end } = layout;
+    const rings = layout.places.flatMap(({ areas }, i) => {
+      const bytes = layout.areaBytes(this.sizes[i]);
+      return (['descriptor', 'driver', 'device'] as const).map((area) =>
+        this.sizes[i] === 0 ? [areas[area], 0] : [areas[area], bytes[area]],
+      );
+    });
+    const owned = [...rings, [tables.address, tables.length], [buffers.address, buffers.length], [end, 0]];
     let from = 0;
     for (const [start, length] of owned) {
       const at = this.bytes.subarray(from, start).findIndex((byte) => byte !== FILLER);

@@ -1,5 +1,9 @@
+import { PackedRules } from './packed-rules.js';
+import type { Chain, Events, Rules } from './rules.js';
+import { SplitRules } from './split-rules.js';
+
 /**
- * A split virtqueue in a few plain lists, written from the specification and from the choices that
+ * A virtqueue in a few plain lists, written from the specification and from the choices that
  * src/engine/engine.ts fixes where the specification leaves one. No ring, no memory: buffers move from
  * list to list, indices only grow, and every operation says what a real queue must return.
  */
@@ -21,6 +25,8 @@ export interface Buffer {
 export const bytesOf = (ranges: Range[]): number => ranges.reduce((sum, { length }) => sum + length, 0);
 
 export interface ModelOptions {
+  ring: 'split' | 'packed';
+  inOrder: boolean;
   size: number;
   eventIdx: boolean;
   indirect: boolean;
@@ -40,13 +46,14 @@ export const NO_ROOM = new Refused('ENOSPC');
 
 interface Placed {
   buffer: Buffer;
-  /** Descriptors of the queue's own table; the first is the head. */
-  chain: number[];
+  chain: Chain;
   table: { start: number; count: number } | undefined;
 }
 
 interface Popped extends Placed {
-  state: 'popped' | 'filled' | 'gone';
+  /** Filled: with a used entry that is not published yet. Gone: used, or detached. */
+  state: 'popped' | 'filled' | 'gone' | 'detached';
+  written: number;
 }
 
 export interface Got {
@@ -61,12 +68,6 @@ export interface Taken {
   out: Range[];
   in: Range[];
 }
-
-const FAR = 0x8000;
-
-/** 2.7.7, 2.7.10: an event index was passed if the entry that it names is one of the last `count`. */
-const passed = (event: number, idx: number, count: number): boolean =>
-  count >= 65536 || ((idx - event - 1) & 0xffff) < count;
 
 const zeroStats = () => ({
   added: 0,
@@ -87,39 +88,47 @@ export class Model {
   readonly driverStats = zeroStats();
   readonly deviceStats = zeroStats();
 
-  private free: number[] = [];
+  private rules: Rules;
+  private driverEvents: Events;
+  private deviceEvents: Events;
   private readonly granules: boolean[];
   private granuleCursor = 0;
 
-  /** By head. */
+  /** By head or id. */
   private readonly withDevice = new Map<number, Placed>();
   private pending: Placed[] = [];
   private popped: Popped[] = [];
-  /** By position in the used ring, not yet published. */
-  private readonly filled = new Map<number, { popped: Popped; written: number }>();
-  private used: { placed: Placed; written: number }[] = [];
+  /** By the number of buffers used before it, not yet published. */
+  private readonly filled = new Map<number, Popped>();
+  /** `rest`: how many of its batch come after it. */
+  private used: { placed: Placed; written: number; rest: number }[] = [];
+  private midBatch = false;
 
-  // Free-running indices; the ring has the lower 16 bits of them.
+  // Free-running indices; the ring has the lower 16 bits of them, or their slot and lap.
   private availIdx = 0;
   private availSeen = 0;
   private usedIdx = 0;
   private usedSeen = 0;
   private kicked = 0;
   private signalled = 0;
+  /** Buffers published. */
+  private completed = 0;
 
-  private callbacks = true;
-  private notifications = true;
-  private usedEvent = 0;
-  private availEvent = 0;
-
-  constructor(private readonly options: ModelOptions) {
+  constructor(private options: ModelOptions) {
     this.granules = new Array(options.granules).fill(false);
-    this.clear();
+    this.rules = this.newRules();
+    this.driverEvents = this.rules.events();
+    this.deviceEvents = this.rules.events();
+  }
+
+  private newRules(): Rules {
+    return this.options.ring === 'split' ? new SplitRules(this.options) : new PackedRules(this.options);
   }
 
   private clear(): void {
-    const { size } = this.options;
-    this.free = Array.from({ length: size }, (_, i) => i);
+    this.rules = this.newRules();
+    this.driverEvents = this.rules.events();
+    this.deviceEvents = this.rules.events();
     this.granules.fill(false);
     this.granuleCursor = 0;
     this.withDevice.clear();
@@ -127,15 +136,15 @@ export class Model {
     this.popped = [];
     this.filled.clear();
     this.used = [];
+    this.midBatch = false;
     this.availIdx = this.availSeen = this.usedIdx = this.usedSeen = this.kicked = this.signalled = 0;
-    this.callbacks = this.notifications = true;
-    this.usedEvent = this.availEvent = 0;
+    this.completed = 0;
   }
 
   // ---- What the test chooses from ----
 
   get numFree(): number {
-    return this.free.length;
+    return this.rules.numFree;
   }
 
   get driverInFlight(): number {
@@ -147,12 +156,12 @@ export class Model {
   }
 
   get deviceInFlight(): number {
-    return this.popped.filter(({ state }) => state !== 'gone').length;
+    return this.popped.filter(({ state }) => state === 'popped' || state === 'filled').length;
   }
 
   /** Heads of the elements that the device can push, oldest first. */
   get inHand(): number[] {
-    return this.popped.filter(({ state }) => state === 'popped').map(({ chain }) => chain[0]);
+    return this.popped.filter(({ state }) => state === 'popped').map(({ chain }) => chain.id);
   }
 
   /** Elements at the front that are gone can never be put back: forgets them. */
@@ -162,7 +171,7 @@ export class Model {
   }
 
   private find(id: number): Popped | undefined {
-    return this.popped.find(({ state, chain }) => state === 'popped' && chain[0] === id);
+    return this.popped.find(({ state, chain }) => state === 'popped' && chain.id === id);
   }
 
   bufferOf(id: number): Buffer | undefined {
@@ -189,16 +198,16 @@ export class Model {
 
   private place(buffer: Buffer): Placed | undefined {
     const count = buffer.out.length + buffer.in.length;
-    if (count > 1 && this.options.indirect && this.free.length > 0) {
+    if (count > 1 && this.options.indirect && this.rules.numFree > 0) {
       const start = this.allocate(count);
       if (start >= 0) {
         this.driverStats.indirect++;
-        return { buffer, chain: this.free.splice(0, 1), table: { start, count } };
+        return { buffer, chain: this.rules.take(1) as Chain, table: { start, count } };
       }
       this.driverStats.tableFailed++;
     }
-    if (count > this.free.length) return undefined;
-    return { buffer, chain: this.free.splice(0, count), table: undefined };
+    const chain = this.rules.take(count);
+    return chain && { buffer, chain, table: undefined };
   }
 
   /** How many of the buffers went in. */
@@ -214,12 +223,13 @@ export class Model {
         this.driverStats.full++;
         break;
       }
-      this.withDevice.set(placed.chain[0], placed);
+      this.withDevice.set(placed.chain.id, placed);
+      this.rules.added(placed.chain, this.availIdx);
+      this.availIdx += placed.chain.units;
       this.pending.push(placed);
       this.driverStats.bytesOut += bytesOf(buffer.out);
       added++;
     }
-    this.availIdx += added;
     this.driverStats.added += added;
     return added;
   }
@@ -232,32 +242,32 @@ export class Model {
   kickPrepare(): boolean {
     const added = this.availIdx - this.kicked;
     this.kicked = this.availIdx;
-    if (this.options.eventIdx && added === 0) return false;
-    const wanted = this.options.eventIdx ? passed(this.availEvent, this.availIdx, added) : this.notifications;
+    if (added === 0 && this.deviceEvents.silent) return false;
+    const wanted = this.deviceEvents.wants(this.availIdx, added);
     if (wanted) this.driverStats.kicksSent++;
     else this.driverStats.kicksSuppressed++;
     return wanted;
   }
 
-  private takeBack(placed: Placed): void {
-    this.withDevice.delete(placed.chain[0]);
-    this.free.unshift(...placed.chain);
-    if (placed.table) {
-      const { start, count } = placed.table;
-      this.granules.fill(false, start, start + count);
-      this.granuleCursor = start;
+  private takeBack({ chain, table }: Placed): void {
+    this.withDevice.delete(chain.id);
+    this.rules.giveBack(chain);
+    this.usedSeen += chain.units;
+    if (table) {
+      this.granules.fill(false, table.start, table.start + table.count);
+      this.granuleCursor = table.start;
     }
   }
 
   getBurst(max: number): Got[] {
-    const got = this.used.splice(0, max).map(({ placed, written }) => {
+    const got = this.used.splice(0, max).map(({ placed, written, rest }) => {
       this.takeBack(placed);
+      this.midBatch = rest > 0;
       this.driverStats.bytesIn += written;
       return { token: placed.buffer.token, length: written, buffer: placed.buffer };
     });
-    this.usedSeen += got.length;
     this.driverStats.completed += got.length;
-    if (got.length > 0 && this.options.eventIdx && this.callbacks) this.usedEvent = this.usedSeen;
+    if (got.length > 0) this.driverEvents.took(this.usedSeen);
     return got;
   }
 
@@ -266,18 +276,16 @@ export class Model {
   }
 
   disableCallbacks(): void {
-    this.callbacks = false;
-    this.usedEvent = this.usedSeen + FAR;
+    this.driverEvents.disable(this.usedSeen);
   }
 
   enableCallbacksPrepare(): number {
-    this.callbacks = true;
-    this.usedEvent = this.usedSeen;
-    return this.usedSeen & 0xffff;
+    this.driverEvents.enable(this.usedSeen);
+    return this.rules.position(this.usedSeen);
   }
 
-  poll(opaque: number): boolean {
-    return (this.usedIdx & 0xffff) !== opaque;
+  poll(opaque: number): boolean | Refused {
+    return this.rules.poll(opaque, this.usedIdx, this.midBatch) ?? INVALID;
   }
 
   enableCallbacks(): boolean {
@@ -286,10 +294,13 @@ export class Model {
   }
 
   enableCallbacksDelayed(): boolean {
-    const enough = Math.floor((this.withDevice.size * 3) / 4);
-    this.callbacks = true;
-    this.usedEvent = this.usedSeen + enough;
-    return this.used.length <= enough;
+    const delay = this.rules.delay(this.withDevice.size);
+    this.driverEvents.enable(this.usedSeen + delay);
+    return !this.rules.late(this.used.length, delay);
+  }
+
+  notificationData(index: number): number {
+    return index + this.rules.position(this.availIdx) * 65536;
   }
 
   /** Both sides as new. Returns the buffers that were in flight, lowest head first. */
@@ -298,6 +309,15 @@ export class Model {
     const buffers = heads.map((head) => (this.withDevice.get(head) as Placed).buffer);
     this.clear();
     return buffers;
+  }
+
+  /** As `reset`, and of another size. */
+  resize(size: number): Buffer[] | Refused {
+    const power = (size & (size - 1)) === 0;
+    if (!Number.isInteger(size) || size < 1 || size > 32768 || (this.options.ring === 'split' && !power))
+      return INVALID;
+    this.options = { ...this.options, size };
+    return this.reset();
   }
 
   // ---- Device ----
@@ -322,39 +342,72 @@ export class Model {
         break;
       }
       this.pending.shift();
-      this.popped.push({ ...placed, state: 'popped' });
+      this.popped.push({ ...placed, state: 'popped', written: 0 });
+      this.availSeen += chain.units;
       this.deviceStats.added++;
       this.deviceStats.bytesOut += bytesOf(buffer.out);
       if (placed.table) this.deviceStats.indirect++;
-      taken.push({ id: chain[0], buffer, out, in: in_ });
+      taken.push({ id: chain.id, buffer, out, in: in_ });
     }
-    this.availSeen += taken.length;
-    if (taken.length > 0 && this.options.eventIdx && this.notifications) this.availEvent = this.availSeen;
+    if (taken.length > 0) this.deviceEvents.took(this.availSeen);
     return taken;
   }
 
   fill(id: number, written: number, offset: number): undefined | Refused {
     const popped = this.find(id);
     if (!popped || written > bytesOf(popped.buffer.in)) return INVALID;
-    // Further ahead there may be entries that the driver has not taken yet.
-    if (offset >= this.deviceInFlight || this.filled.has(this.usedIdx + offset)) return INVALID;
+    if (!this.options.inOrder) {
+      // Further ahead there may be entries that the driver has not taken yet.
+      if (offset >= this.deviceInFlight || this.filled.has(this.completed + offset)) return INVALID;
+      this.filled.set(this.completed + offset, popped);
+    }
     popped.state = 'filled';
-    this.filled.set(this.usedIdx + offset, { popped, written });
+    popped.written = written;
     return undefined;
   }
 
   flush(n: number): undefined | Refused {
-    for (let i = 0; i < n; i++) if (!this.filled.has(this.usedIdx + i)) return INVALID;
+    if (this.options.inOrder) {
+      this.complete();
+      return undefined;
+    }
+    for (let i = 0; i < n; i++) if (!this.filled.has(this.completed + i)) return INVALID;
     for (let i = 0; i < n; i++) {
-      const { popped, written } = this.filled.get(this.usedIdx) as { popped: Popped; written: number };
-      this.filled.delete(this.usedIdx++);
-      popped.state = 'gone';
-      this.used.push({ placed: popped, written });
-      this.deviceStats.completed++;
-      this.deviceStats.bytesIn += written;
+      const popped = this.filled.get(this.completed) as Popped;
+      this.filled.delete(this.completed);
+      this.publish([popped]);
     }
     this.trim();
     return undefined;
+  }
+
+  /** In-order use: publishes what is done, from the oldest on. */
+  private complete(): void {
+    let batch: Popped[] = [];
+    for (const popped of this.popped) {
+      if (popped.state === 'gone') continue;
+      if (popped.state !== 'filled') break;
+      batch.push(popped);
+      // The next one may be named instead if this one is used completely.
+      if (popped.written === bytesOf(popped.buffer.in)) continue;
+      this.publish(batch);
+      batch = [];
+    }
+    this.publish(batch);
+    this.trim();
+  }
+
+  /** One used entry, for all of these. */
+  private publish(batch: Popped[]): void {
+    if (batch.length > 0) this.rules.used(this.usedIdx);
+    batch.forEach((popped, i) => {
+      popped.state = 'gone';
+      this.usedIdx += popped.chain.units;
+      this.completed++;
+      this.used.push({ placed: popped, written: popped.written, rest: batch.length - 1 - i });
+      this.deviceStats.completed++;
+      this.deviceStats.bytesIn += popped.written;
+    });
   }
 
   push(id: number, written: number): undefined | Refused {
@@ -366,9 +419,10 @@ export class Model {
     if (this.filled.size > 0) return INVALID;
     let pushed = 0;
     for (const { id, written } of elements) {
-      if (this.push(id, written)) break;
+      if (this.options.inOrder ? this.fill(id, written, 0) : this.push(id, written)) break;
       pushed++;
     }
+    if (this.options.inOrder && pushed > 0) this.complete();
     return pushed;
   }
 
@@ -378,19 +432,20 @@ export class Model {
     if (last.some(({ state }) => state !== 'popped')) return false;
     this.popped.length -= n;
     this.pending.unshift(...last);
-    this.availSeen -= n;
+    for (const { chain } of last) this.availSeen -= chain.units;
     return true;
   }
 
   unpop(id: number): undefined | Refused {
     const last = this.popped.at(-1);
-    return last?.state === 'popped' && last.chain[0] === id && this.rewind(1) ? undefined : INVALID;
+    return last?.state === 'popped' && last.chain.id === id && this.rewind(1) ? undefined : INVALID;
   }
 
   detach(id: number): undefined | Refused {
     const popped = this.find(id);
     if (!popped) return INVALID;
-    popped.state = 'gone';
+    // In order nothing passes it.
+    popped.state = this.options.inOrder ? 'detached' : 'gone';
     this.trim();
     return undefined;
   }
@@ -409,20 +464,18 @@ export class Model {
     const pushed = this.usedIdx - this.signalled;
     this.signalled = this.usedIdx;
     if (pushed === 0) return false;
-    const wanted = this.options.eventIdx ? passed(this.usedEvent, this.usedIdx, pushed) : this.callbacks;
+    const wanted = this.driverEvents.wants(this.usedIdx, pushed);
     if (wanted) this.deviceStats.interruptsSent++;
     else this.deviceStats.interruptsSuppressed++;
     return wanted;
   }
 
   enableNotifications(): boolean {
-    this.notifications = true;
-    this.availEvent = this.availSeen;
+    this.deviceEvents.enable(this.availSeen);
     return this.pending.length === 0;
   }
 
   disableNotifications(): void {
-    this.notifications = false;
-    this.availEvent = this.availSeen + FAR;
+    this.deviceEvents.disable(this.availSeen);
   }
 }

@@ -9,6 +9,7 @@ import { elementRows } from './elements.js';
 import {
   batchFact,
   commonFacts,
+  counted,
   type Fact,
   plural,
   ranges,
@@ -62,7 +63,7 @@ export function printPackedDriver(view: PackedDriverView & TableMemoryView, shee
     ...commonFacts(view),
   ]);
   sheet.buffers(
-    `In flight: ${plural(view.inFlight.length, 'buffer')}`,
+    `In flight: ${counted(view.inFlight.length, 'buffer')}`,
     ['id', 'token', 'slot', 'slots', 'writable'],
     view.inFlight.map((buffer) => ({
       ...buffer,
@@ -72,13 +73,14 @@ export function printPackedDriver(view: PackedDriverView & TableMemoryView, shee
   );
   if (pending)
     sheet.buffers(
-      `Used and not taken: ${number(pending.entries.length)}`,
+      `Used and not taken: ${counted(pending.entries.length, 'descriptor')}`,
       ['slot', 'id', 'length'],
       pending.entries.map(({ slot, id, length, problem }) => ({
         cells: [slot, id, length],
         ...(problem !== undefined && { problem }),
       })),
     );
+  else sheet.withoutMemory();
 }
 
 export function printPackedDevice(view: PackedDeviceView, sheet: Sheet): void {
@@ -94,7 +96,7 @@ export function printPackedDevice(view: PackedDeviceView, sheet: Sheet): void {
   ]);
   const [head, rows] = elementRows(view.inFlight);
   sheet.buffers(
-    `In flight: ${plural(view.inFlight.length, 'element')}`,
+    `In flight: ${counted(view.inFlight.length, 'element')}`,
     [...head, 'slot', 'slots'],
     rows.map((row, i) => {
       const { slot, slots, overwritten } = view.inFlight[i];
@@ -103,13 +105,14 @@ export function printPackedDevice(view: PackedDeviceView, sheet: Sheet): void {
   );
   if (pending)
     sheet.buffers(
-      `Available and not popped: ${plural(pending.slots, 'slot')}`,
+      `Available and not popped: ${counted(pending.slots, 'slot')}`,
       ['slot', 'slots', 'id', 'writable'],
       pending.buffers.map((buffer) => ({
         ...buffer,
         cells: [buffer.slot, buffer.slots, buffer.id ?? '?', buffer.writable],
       })),
     );
+  else sheet.withoutMemory();
 }
 
 export function printPackedDump(view: PackedDumpView, sheet: Sheet): void {
@@ -117,7 +120,7 @@ export function printPackedDump(view: PackedDumpView, sheet: Sheet): void {
   sheet.title(`Packed ring of ${number(view.size)}`, [], view.problems);
   sheet.facts(eventFacts(view, sheet));
   sheet.buffers(
-    `Available: ${plural(available.length, 'buffer')}`,
+    `Available, as far as the flags tell: ${counted(available.length, 'buffer')}`,
     ['slot', 'slots', 'id', 'writable'],
     available.map((buffer) => ({
       ...buffer,

@@ -8,6 +8,7 @@ import { elementRows } from './elements.js';
 import {
   batchFact,
   commonFacts,
+  counted,
   type Fact,
   plural,
   ranges,
@@ -57,7 +58,7 @@ export function printSplitDriver(view: SplitDriverView & TableMemoryView, sheet:
     ...commonFacts(view),
   ]);
   sheet.buffers(
-    `In flight: ${plural(view.inFlight.length, 'buffer')}`,
+    `In flight: ${counted(view.inFlight.length, 'buffer')}`,
     ['id', 'token', 'descriptors', 'writable'],
     view.inFlight.map((buffer) => ({
       ...buffer,
@@ -66,13 +67,14 @@ export function printSplitDriver(view: SplitDriverView & TableMemoryView, sheet:
   );
   if (pending)
     sheet.buffers(
-      `Used and not taken: ${number(pending.count)}`,
+      `Used and not taken: ${counted(pending.count, 'entry', 'entries')}`,
       ['slot', 'id', 'length'],
       pending.entries.map(({ slot, id, length, problem }) => ({
         cells: [slot, id, length],
         ...(problem !== undefined && { problem }),
       })),
     );
+  else sheet.withoutMemory();
 }
 
 export function printSplitDevice(view: SplitDeviceView, sheet: Sheet): void {
@@ -85,14 +87,15 @@ export function printSplitDevice(view: SplitDeviceView, sheet: Sheet): void {
     ['not signalled', saturated(view.unsignalled, 'element')],
     ...commonFacts(view),
   ]);
-  sheet.buffers(`In flight: ${plural(view.inFlight.length, 'element')}`, ...elementRows(view.inFlight));
+  sheet.buffers(`In flight: ${counted(view.inFlight.length, 'element')}`, ...elementRows(view.inFlight));
   if (pending)
     sheet.buffers(
-      `Available and not popped: ${number(pending.count)}`,
+      `Available and not popped: ${counted(pending.count, 'buffer')}`,
       ['slot', 'id', 'writable'],
       pending.buffers.map((buffer) => ({ ...buffer, cells: [buffer.slot, buffer.id, buffer.writable] })),
       Math.min(pending.count, view.size) - pending.buffers.length,
     );
+  else sheet.withoutMemory();
 }
 
 export function printSplitDump(view: SplitDumpView, sheet: Sheet): void {
@@ -101,7 +104,7 @@ export function printSplitDump(view: SplitDumpView, sheet: Sheet): void {
   // Whether EVENT_IDX was negotiated, a dump does not say.
   sheet.facts(wordFacts(view, true, sheet));
   sheet.buffers(
-    `Available and not used: ${plural(outstanding.count, 'buffer')}${outstanding.exact ? '' : ' (which ones is a guess)'}`,
+    `Available and not used: ${counted(outstanding.count, 'buffer')}${outstanding.exact || outstanding.buffers.length === 0 ? '' : `, among these ${outstanding.buffers.length}`}`,
     ['slot', 'id', 'writable'],
     outstanding.buffers.map((buffer) => ({ ...buffer, cells: [buffer.slot, buffer.id, buffer.writable] })),
   );

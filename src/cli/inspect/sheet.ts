@@ -41,10 +41,10 @@ export class Sheet {
     );
   }
 
-  /** A table of buffers, one line for each segment. Says so if there is none. */
+  /** A table of buffers, one line for each segment. */
   buffers(title: string, head: readonly string[], rows: readonly Row[], more = 0): void {
     if (rows.length === 0) {
-      this.parts.push(`${this.paint.strong(title)}  none`);
+      this.parts.push(this.paint.strong(title));
       return;
     }
     const tables = rows.some((row) => row.table !== undefined);
@@ -86,6 +86,13 @@ export class Sheet {
           : []),
         ...words,
       ].join('\n'),
+    );
+  }
+
+  /** Where a saved queue is all that is at hand. */
+  withoutMemory(): void {
+    this.parts.push(
+      this.paint.quiet('The ring itself is not part of a saved queue: --memory <file> shows it, too.'),
     );
   }
 
@@ -150,6 +157,10 @@ export function ranges(numbers: readonly number[], most = 12): string {
 
 export const plural = (n: number, one: string, many = `${one}s`): string =>
   `${number(n)} ${n === 1 ? one : many}`;
+
+/** As `plural`, for what is listed below. */
+export const counted = (n: number, one: string, many?: string): string =>
+  n === 0 ? 'none' : plural(n, one, many);
 
 /** 65536 stands for that many or more. */
 export const saturated = (n: number, one: string): string =>

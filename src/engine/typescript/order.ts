@@ -28,3 +28,19 @@ export function acquire(shared: boolean, u16: Uint16Array, index: number): numbe
 export function acquireWord(shared: boolean, u32: Uint32Array, index: number): number {
   return shared ? Atomics.load(u32, index) : u32[index];
 }
+
+/** Stores a 32-bit word whose upper half is what exposes the rest, and everything stored before. */
+export function publishUpper(
+  shared: boolean,
+  u16: Uint16Array,
+  u32: Uint32Array,
+  index: number,
+  value: number,
+): void {
+  if (shared) {
+    u16[index << 1] = value;
+    Atomics.store(u16, (index << 1) + 1, value >>> 16);
+  } else {
+    u32[index] = value;
+  }
+}

@@ -234,13 +234,18 @@ export class WasmDevice extends WasmRing implements DeviceRing {
     };
   }
 
+  /** Slots between the positions of a packed ring. */
+  private between({ avail, used }: DeviceRingState): number {
+    return (avail & 0x7fff) - (used & 0x7fff) + ((avail ^ used) & 0x8000 ? this.config.size : 0);
+  }
+
   /** Pops from the one on that the next used descriptor is for. */
-  private span({ avail, used, elements }: DeviceRingState): number {
+  private span(state: DeviceRingState): number {
+    const { elements } = state;
     const oldest = elements.reduce((most, { ago }) => Math.max(most, ago + 1), 0);
     const slots = elements.reduce((sum, element) => sum + element.slots, 0);
-    // Slots between the positions that no element has: one that was detached, maybe before all that are left.
-    const between = (avail & 0x7fff) - (used & 0x7fff) + ((avail ^ used) & 0x8000 ? this.config.size : 0);
-    const detached = between > slots;
+    // Slots that no element has: one that was detached, maybe before all that are left.
+    const detached = this.between(state) > slots;
     return detached && oldest === elements.length ? oldest + 1 : oldest;
   }
 
@@ -263,10 +268,8 @@ export class WasmDevice extends WasmRing implements DeviceRing {
     this.wordSet(L.DEVICE_EVENTS, state.events);
     this.wordSet(L.DEVICE_UNSIGNALLED, state.unsignalled);
     this.wordSet(L.DEVICE_IN_FLIGHT, elements.length + fills.length);
-    this.wordSet(
-      L.DEVICE_SLOTS,
-      [...elements, ...fills].reduce((sum, element) => sum + element.slots, 0),
-    );
+    // Those of detached elements, too.
+    this.wordSet(L.DEVICE_SLOTS, ring === 'packed' ? this.between(state) : elements.length + fills.length);
     this.wordSet(L.DEVICE_FILLS, inOrder ? done.length : fills.length);
     this.wordSet(L.DEVICE_ORDER, next);
     this.wordSet(L.DEVICE_SPAN, ring === 'packed' && inOrder ? this.span(state) : 0);

@@ -45,8 +45,8 @@ export interface PackedDumpView {
   driverEvent: EventView;
   deviceEvent: EventView;
   /**
-   * Chains of slots that are available, by their first slot. Where buffers are used out of order some of them
-   * may be used already: the ring alone does not tell.
+   * Chains of slots that are available, by their first slot. Some may be used already, for a device does not
+   * write to all slots of a buffer that it uses: the ring alone does not tell.
    */
   available: PackedAvailableView[];
   descriptors: PackedDescriptorView[];

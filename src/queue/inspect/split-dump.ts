@@ -40,8 +40,9 @@ export interface SplitDumpView {
   avail: AvailView & { ring: number[] };
   used: UsedView & { ring: { id: number; length: number }[] };
   /**
-   * Made available and not used, oldest first. `exact` is false where buffers were used out of order and the
-   * rings do not go back far enough to tell which ones are left.
+   * Made available and not used, oldest first. `exact` is false where the ring alone does not tell which ones:
+   * where it has turned and buffers are used out of order. Then all that are possible are listed, unless they
+   * have been with the device for more than a turn.
    */
   outstanding: { count: number; exact: boolean; buffers: SplitOutstandingView[] };
   descriptors: SplitDescriptorView[];
@@ -55,11 +56,10 @@ export function splitDump(ring: RingBytes, size: number, reach: Reach): SplitDum
   const heads = slots.map((slot) => availEntry(ring, slot));
   const entries = slots.map((slot) => usedEntry(ring, slot)).map(({ id, length }) => ({ id, length }));
   const count = distance('split', size, used.idx, avail.idx);
-  let exact = true;
-  let open: number[] = [];
   if (count > size)
     problems.push(`avail.idx ${avail.idx} is more than the queue size ahead of used.idx ${used.idx}`);
-  else ({ open, exact } = outstanding(heads, entries, avail.idx, used.idx, count, size));
+  const sure = count === 0 || count > size ? [] : ofYoungRing(heads, entries, avail.idx, used.idx);
+  const open = sure ?? possible(heads, entries, avail.idx, used.idx);
   const budget = new Budget();
   return {
     ring: 'split',
@@ -69,7 +69,7 @@ export function splitDump(ring: RingBytes, size: number, reach: Reach): SplitDum
     used: { ...used, ring: entries },
     outstanding: {
       count,
-      exact,
+      exact: open.length === count,
       buffers: open.map((slot) => {
         const id = heads[slot];
         return id < size
@@ -87,40 +87,45 @@ export function splitDump(ring: RingBytes, size: number, reach: Reach): SplitDum
   };
 }
 
+type Entries = { id: number; length: number }[];
+
 /**
- * Slots of the available ring whose buffers are outstanding, oldest first. A head is made available and used
- * in turn. So one that the available ring names more often than the used ring of the same time is outstanding;
- * with as many of both, it depends on how the time before began, and the latest ones are taken for it.
+ * Of a ring that has not turned yet: the slots of the available ring whose heads were made available more often
+ * than used. Undefined if it has turned, as far as one can see.
  */
-function outstanding(
+function ofYoungRing(
   heads: number[],
-  entries: { id: number }[],
+  entries: Entries,
   availIdx: number,
   usedIdx: number,
-  count: number,
-  size: number,
-): { open: number[]; exact: boolean } {
-  // A ring younger than its size has slots that mean nothing yet, and nothing came before.
-  const young = availIdx < size && count <= availIdx;
-  const back = young ? availIdx : size;
-  const balance = new Map<number, number>();
-  for (let i = 1; i <= back - count; i++) {
-    const { id } = entries[(usedIdx - i) & (size - 1)];
-    balance.set(id, (balance.get(id) ?? 0) - 1);
-  }
-  const latest = new Map<number, number>();
-  for (let i = 1; i <= back; i++) {
-    const slot = (availIdx - i) & (size - 1);
-    const head = heads[slot];
-    balance.set(head, (balance.get(head) ?? 0) + 1);
-    if (!latest.has(head)) latest.set(head, slot);
-  }
-  const all = [...latest].map(([head, slot]) => ({ slot, left: balance.get(head) ?? 0 }));
-  const sure = all.filter(({ left }) => left > 0).slice(0, count);
-  const guessed = all.filter(({ left }) => left === 0).slice(0, young ? 0 : count - sure.length);
-  const age = (slot: number) => (availIdx - 1 - slot) & (size - 1);
-  return {
-    open: [...sure, ...guessed].map(({ slot }) => slot).sort((a, b) => age(b) - age(a)),
-    exact: sure.length === count,
-  };
+): number[] | undefined {
+  if (usedIdx > availIdx || availIdx > heads.length) return undefined;
+  if (heads.slice(availIdx).some((head) => head !== 0)) return undefined;
+  if (entries.slice(usedIdx).some(({ id, length }) => id !== 0 || length !== 0)) return undefined;
+  const open = new Map<number, number[]>();
+  heads.slice(0, availIdx).forEach((head, slot) => {
+    open.set(head, [...(open.get(head) ?? []), slot]);
+  });
+  for (const { id } of entries.slice(0, usedIdx)) if (open.get(id)?.shift() === undefined) return undefined;
+  const slots = [...open.values()].flat().sort((a, b) => a - b);
+  return slots.length === new Set(slots.map((slot) => heads[slot])).size ? slots : undefined;
+}
+
+/**
+ * Of a ring that has turned: all that may be outstanding, oldest first. The rings do not tell how the entries of
+ * one follow those of the other. But what the used ring names at the same index as the available ring or at a
+ * later one is used.
+ */
+function possible(heads: number[], entries: Entries, availIdx: number, usedIdx: number): number[] {
+  const size = heads.length;
+  const count = (availIdx - usedIdx) & 0xffff;
+  // How long ago, in entries from avail.idx back, each ring names a head for the last time.
+  const used = new Map<number, number>();
+  for (let ago = size; ago > 0; ago--) used.set(entries[(usedIdx - ago) & (size - 1)].id, ago + count);
+  const made = new Map<number, number>();
+  for (let ago = size; ago > 0; ago--) made.set(heads[(availIdx - ago) & (size - 1)], ago);
+  return [...made]
+    .filter(([head, ago]) => ago < (used.get(head) ?? Number.POSITIVE_INFINITY))
+    .sort(([, a], [, b]) => b - a)
+    .map(([, ago]) => (availIdx - ago) & (size - 1));
 }

@@ -4,8 +4,8 @@ import * as L from '../../../../assembly/abi/layout.js';
  * struct pvirtq_desc (2.8.13): addr (two 32-bit words, low half and high half), len, and id with flags above
  * it. Both sides write it in turn, so neither trusts it.
  *
- * AVAIL and USED in `flags` say whose turn it is. Where that matters, flags are stored and loaded alone, as 16
- * bits and through order.ts; elsewhere id and flags are stored as one word. A table of indirect descriptors
+ * AVAIL and USED in `flags` say whose turn it is. So in a shared memory flags are loaded alone, as 16 bits and
+ * through order.ts, and where they expose a burst they are stored so; elsewhere id and flags are one word. A table of indirect descriptors
  * has the same shape, with nothing but WRITE in flags.
  *
  * First the words of 32 bits, then those of 16.
@@ -23,6 +23,10 @@ export const FLAGS = L.PACKED_DESC_FLAGS >>> 1;
 /** Words of a descriptor as a shift, bytes of it as a shift. */
 export const SHIFT = 2;
 export const BYTES_SHIFT = SHIFT + 2;
+
+/** Halves of the word that is both. */
+export const idOf = (word: number): number => word & 0xffff;
+export const flagsOf = (word: number): number => word >>> FLAGS_SHIFT;
 
 /** The two flags that say whose a descriptor is (2.8.1). */
 export const AVAIL_USED = L.PACKED_DESC_F_AVAIL | L.PACKED_DESC_F_USED;

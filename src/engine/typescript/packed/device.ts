@@ -43,7 +43,7 @@ import { eventFlags, eventOffWrap, eventStructure, wantsEvent } from '../abi/sup
 import * as Words from '../abi/words.js';
 import { ChainReader } from '../chains.js';
 import * as Translated from '../mm/translation.js';
-import { acquire, acquireWord, publish } from '../order.js';
+import { acquire, acquireWord, publish, publishUpper } from '../order.js';
 
 // An imported constant is looked up in its module each time, one of this module is compiled in. So what the
 // loops below need has a name here.
@@ -81,7 +81,6 @@ const AT_LENGTH = Translated.AT_LENGTH;
 const AT_LOCAL = Translated.AT_LOCAL;
 const AT_FIT = Translated.AT_FIT;
 const WORD = Words.WORD;
-const HALF_WORD = Words.HALF_WORD;
 const HEAD = Words.HEAD;
 
 // What the device keeps per id, words id * 4 + … of `heads`. On the JavaScript heap, so a driver can make the
@@ -101,8 +100,11 @@ const POPPED = 3;
 
 const PLACE = 0x7fff;
 /** Filled and not flushed, or in order: done, and waiting for those before it. */
-const HELD = 0x8000;
+const HELD_SHIFT = 15;
+const HELD = 1 << HELD_SHIFT;
 const SLOTS_SHIFT = 16;
+/** From HELD_SHIFT on: in flight with one slot, not held. */
+const ONE_SLOT = 1 << (SLOTS_SHIFT - HELD_SHIFT);
 /** In POPPED: nothing that could be an id. */
 const NOBODY = 0xffff;
 
@@ -133,6 +135,8 @@ export class PackedDevice extends ChainReader implements DeviceRing {
   /** Used entries filled and not flushed: id plus 1 (0: none) and length, in a ring that starts at `firstFill`. */
   declare private readonly filledId: Uint16Array;
   declare private readonly filledLength: Uint32Array;
+  /** Shared memory: id and flags of slots as `look` saw them. */
+  declare private readonly seen: Uint32Array;
   private firstFill = 0;
   private filled = 0;
 
@@ -170,6 +174,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     this.heads = new Uint32Array(size << HEAD_SHIFT);
     this.filledId = new Uint16Array(size);
     this.filledLength = new Uint32Array(size);
+    this.seen = new Uint32Array(memory.shared ? size : 0);
     this.forget();
   }
 
@@ -236,14 +241,22 @@ export class PackedDevice extends ChainReader implements DeviceRing {
         const ahead = first - taken;
         const slotAhead = slot - taken;
         const placeAhead = place - taken;
-        const last =
+        let last =
           Math.min(most, capacity - ahead, size - slotAhead, size - placeAhead, size - busy + taken) | 0;
+        let lookAt = u32;
+        let lookFrom = ring + ID_AND_FLAGS;
+        let lookShift = SHIFT;
+        if (shared) {
+          last = Math.min(last, this.look(slot, slotAhead + last, available) - slotAhead);
+          lookAt = this.seen;
+          lookFrom = 0;
+          lookShift = 0;
+        }
         for (; taken < last; taken++) {
+          const word = lookAt[(lookFrom + ((slotAhead + taken) << lookShift)) & WORD];
+          const id = Desc.idOf(word);
+          if ((Desc.flagsOf(word) & DECISIVE) !== available || id >= size) break;
           const d = (ring + ((slotAhead + taken) << SHIFT)) & WORD;
-          const flags = acquire(shared, u16, ((d << 1) + FLAGS) & HALF_WORD);
-          if ((flags & DECISIVE) !== available) break;
-          const id = u16[((d << 1) + ID) & HALF_WORD];
-          if (id >= size) break;
           const h = (id & HEAD) << HEAD_SHIFT;
           const length = u32[d + LEN];
           const offset = (u32[d + ADDR_LOW] - windowLow) >>> 0;
@@ -263,7 +276,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
           u32[e + ELEMENT_FIRST] = ahead + taken;
           let counts = 0x10000; // no piece out, one in
           let writable = length;
-          if ((flags & WRITE) === 0) {
+          if ((Desc.flagsOf(word) & WRITE) === 0) {
             counts = 1;
             writable = 0;
             bytesOut += length;
@@ -350,6 +363,23 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     this.counts[COUNT_BYTES_OUT] += bytesOut;
     this.counts[COUNT_INDIRECT] += indirect;
     return taken;
+  }
+
+  /**
+   * Acquires the flags of the slots from `slot` on, as long as they are available and chains of their own, and
+   * notes them in `seen`, with the id. Returns the first slot that is not, `end` at most. In a loop of its own, because an
+   * atomic access is a call: behind it everything is loaded anew.
+   */
+  private look(slot: number, end: number, available: number): number {
+    const { ring, seen } = this;
+    const { u16 } = this.memory;
+    let at = slot;
+    for (; at < end; at++) {
+      const flags = acquire(true, u16, ((ring + (at << SHIFT)) << 1) + FLAGS);
+      if ((flags & DECISIVE) !== available) break;
+      seen[at] = (flags << FLAGS_SHIFT) | u16[((ring + (at << SHIFT)) << 1) + ID];
+    }
+    return at;
   }
 
   /**
@@ -622,9 +652,8 @@ export class PackedDevice extends ChainReader implements DeviceRing {
 
   detach(id: number): number {
     if (!this.has(id)) return RESULT_NOT_IN_FLIGHT;
-    const h = id << HEAD_SHIFT;
-    this.busy -= this.heads[h + STATE] >>> SLOTS_SHIFT;
-    this.heads[h + STATE] = 0;
+    // Its slots stay busy: the driver never gets them back.
+    this.heads[(id << HEAD_SHIFT) + STATE] = 0;
     this.inFlight--;
     return 0;
   }
@@ -648,15 +677,12 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     if (this.filled !== 0) return RESULT_SLOT;
     const { memory, heads, size, ring } = this;
     memory.fresh();
-    const { u16, u32 } = memory;
+    const { u32 } = memory;
     const element = elements >>> 2;
-    const start = this.usedSlot;
-    let slot = start | 0;
-    let wrap = this.usedWrap;
-    let usedBits = Desc.usedUnder(wrap);
-    let burstFlags = 0; // flags of the first descriptor of the burst
+    let slot = this.usedSlot | 0;
+    let unwritten = Desc.usedUnder(this.usedWrap) << FLAGS_SHIFT; // flags of a used descriptor without data
+    let exposing = 0; // id and flags of the first descriptor of the burst
     let bytesIn = 0;
-    let slots = 0;
     let i = 0;
     // Ends after `size` turns at the latest: an id that was pushed is not in flight any more.
     for (; i < n; i++) {
@@ -666,28 +692,27 @@ export class PackedDevice extends ChainReader implements DeviceRing {
       if (id >= size) break;
       const h = (id & HEAD) << HEAD_SHIFT;
       const state = heads[h + STATE];
-      if (state === 0 || (state & HELD) !== 0 || written > heads[h + WRITABLE]) break;
+      if (written > heads[h + WRITABLE]) break;
+      // In two steps, so that the processor goes on with the next slot before it knows a count.
+      let count = 1;
+      if (state >>> HELD_SHIFT !== ONE_SLOT) {
+        count = state >>> SLOTS_SHIFT;
+        if (count === 0 || (state & HELD) !== 0) break;
+      }
       heads[h + STATE] = 0;
       const d = (ring + (slot << SHIFT)) & WORD;
-      const flags = written === 0 ? usedBits : usedBits | WRITE;
+      const word = id | (written === 0 ? unwritten : unwritten | (WRITE << FLAGS_SHIFT));
       u32[d + LEN] = written;
-      if (i !== 0) {
-        u32[d + ID_AND_FLAGS] = id | (flags << FLAGS_SHIFT);
-      } else {
-        u16[((d << 1) + ID) & HALF_WORD] = id;
-        burstFlags = flags;
-      }
+      if (i !== 0) u32[d + ID_AND_FLAGS] = word;
+      else exposing = word;
       bytesIn += written;
-      const count = state >>> SLOTS_SHIFT;
-      slots += count;
       slot += count;
       if (slot >= size) {
         slot -= size;
-        wrap ^= 1;
-        usedBits ^= AVAIL_USED;
+        unwritten ^= AVAIL_USED << FLAGS_SHIFT;
       }
     }
-    if (i !== 0) this.publishUsed(start, burstFlags, i, slots, bytesIn);
+    if (i !== 0) this.publishUsed(slot, exposing, i, bytesIn);
     return i;
   }
 
@@ -722,13 +747,11 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     for (let i = 0; i < n; i++) if (filledId[(this.firstFill + i) % size] === 0) return RESULT_SLOT;
     if (n === 0) return 0;
     this.memory.fresh();
-    const { u16, u32 } = this.memory;
-    const start = this.usedSlot;
-    let slot = start;
+    const { u32 } = this.memory;
+    let slot = this.usedSlot;
     let usedBits = Desc.usedUnder(this.usedWrap);
-    let burstFlags = 0;
+    let exposing = 0;
     let bytesIn = 0;
-    let slots = 0;
     for (let i = 0; i < n; i++) {
       const at = (this.firstFill + i) % size;
       const id = filledId[at] - 1;
@@ -737,16 +760,12 @@ export class PackedDevice extends ChainReader implements DeviceRing {
       const d = (ring + (slot << SHIFT)) & WORD;
       const flags = written === 0 ? usedBits : usedBits | WRITE;
       u32[d + LEN] = written;
-      if (i !== 0) {
-        u32[d + ID_AND_FLAGS] = id | (flags << FLAGS_SHIFT);
-      } else {
-        u16[(d << 1) + ID] = id;
-        burstFlags = flags;
-      }
+      const word = id | (flags << FLAGS_SHIFT);
+      if (i !== 0) u32[d + ID_AND_FLAGS] = word;
+      else exposing = word;
       bytesIn += written;
       const count = heads[(id << HEAD_SHIFT) + STATE] >>> SLOTS_SHIFT;
       heads[(id << HEAD_SHIFT) + STATE] = 0;
-      slots += count;
       slot += count;
       if (slot >= size) {
         slot -= size;
@@ -755,7 +774,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     }
     this.firstFill = (this.firstFill + n) % size;
     this.filled -= n;
-    this.publishUsed(start, burstFlags, n, slots, bytesIn);
+    this.publishUsed(slot, exposing, n, bytesIn);
     return 0;
   }
 
@@ -782,14 +801,12 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     let next = this.oldestDone();
     if (next < 0) return;
     this.memory.fresh();
-    const { u16, u32 } = this.memory;
+    const { u32 } = this.memory;
     const { heads, size, ring } = this;
-    const start = this.usedSlot;
-    let slot = start;
+    let slot = this.usedSlot;
     let usedBits = Desc.usedUnder(this.usedWrap);
-    let burstFlags = 0;
+    let exposing = 0;
     let bytesIn = 0;
-    let slots = 0;
     let n = 0;
     while (next >= 0) {
       let id: number;
@@ -813,20 +830,16 @@ export class PackedDevice extends ChainReader implements DeviceRing {
       const d = (ring + (slot << SHIFT)) & WORD;
       const flags = written === 0 ? usedBits : usedBits | WRITE;
       u32[d + LEN] = written;
-      if (slots !== 0) {
-        u32[d + ID_AND_FLAGS] = id | (flags << FLAGS_SHIFT);
-      } else {
-        u16[(d << 1) + ID] = id;
-        burstFlags = flags;
-      }
-      slots += batch;
+      const word = id | (flags << FLAGS_SHIFT);
+      if (slot !== this.usedSlot) u32[d + ID_AND_FLAGS] = word;
+      else exposing = word;
       slot += batch;
       if (slot >= size) {
         slot -= size;
         usedBits ^= AVAIL_USED;
       }
     }
-    this.publishUsed(start, burstFlags, n, slots, bytesIn);
+    this.publishUsed(slot, exposing, n, bytesIn);
   }
 
   /**
@@ -844,23 +857,26 @@ export class PackedDevice extends ChainReader implements DeviceRing {
   }
 
   /**
-   * Exposes used descriptors of `n` elements with `slots` slots in all, which have been written but for the
-   * flags of the first one.
+   * Exposes used descriptors of `n` elements, the slots up to `end`, which have been written but for id and flags
+   * of the first one.
    */
-  private publishUsed(slot: number, flags: number, n: number, slots: number, bytesIn: number): void {
-    this.usedSlot += slots;
-    if (this.usedSlot >= this.size) {
-      this.usedSlot -= this.size;
+  private publishUsed(end: number, exposing: number, n: number, bytesIn: number): void {
+    const { size, ring, usedSlot } = this;
+    let slots = end - usedSlot;
+    if (slots <= 0) {
+      slots += size;
       this.usedWrap ^= 1;
     }
+    this.usedSlot = end;
     this.busy -= slots;
     this.inFlight -= n;
     this.unsignalled = Math.min(this.unsignalled + slots, EVENT_WINDOW_MAX);
     this.counts[COUNT_COMPLETED] += n;
     this.counts[COUNT_BYTES_IN] += bytesIn;
+    const { u16, u32 } = this.memory;
     // The driver looks at no descriptor before the first one is used, and then sees all of them, and what was
     // written to the buffers.
-    publish(this.shared, this.memory.u16, ((this.ring + (slot << SHIFT)) << 1) + FLAGS, flags);
+    publishUpper(this.shared, u16, u32, ring + (usedSlot << SHIFT) + ID_AND_FLAGS, exposing);
   }
 
   // ---- Notifications, both ways (2.8.10) ----
@@ -947,8 +963,12 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     const { size, heads } = this;
     const { elements, fills } = state;
     this.forget();
-    this.busy = 0;
+    // Every slot between the positions is busy, also those of detached elements.
+    const busy =
+      slotOf(state.avail) - slotOf(state.used) + (wrapOf(state.avail) === wrapOf(state.used) ? 0 : size);
+    this.busy = busy;
     this.span = 0;
+    let taken = 0;
     for (const { id, writable, slots, ago, written } of elements) {
       const h = id << HEAD_SHIFT;
       // A forgotten one gets any place: no pop is remembered there with its id.
@@ -958,19 +978,16 @@ export class PackedDevice extends ChainReader implements DeviceRing {
       heads[h + WRITTEN] = Math.max(0, written);
       if (ago >= 0) heads[(place << HEAD_SHIFT) + POPPED] = id;
       if (written >= 0) this.filled++;
-      this.busy += slots;
+      taken += slots;
       if (this.inOrder) this.span = Math.max(this.span, ago + 1);
     }
-    // Slots between the positions that no element has: one that was detached, maybe before all that are left.
-    const between =
-      slotOf(state.avail) - slotOf(state.used) + (wrapOf(state.avail) === wrapOf(state.used) ? 0 : size);
-    if (this.inOrder && between > this.busy && this.span === elements.length) this.span++;
+    // Slots that no element has: one that was detached, maybe before all that are left.
+    if (this.inOrder && busy > taken && this.span === elements.length) this.span++;
     for (const { offset, id, written, slots } of fills) {
       heads[(id << HEAD_SHIFT) + STATE] = (slots << SLOTS_SHIFT) | HELD;
       this.filledId[offset] = id + 1;
       this.filledLength[offset] = written;
       this.filled++;
-      this.busy += slots;
     }
     this.inFlight = elements.length + fills.length;
     this.availSlot = slotOf(state.avail);

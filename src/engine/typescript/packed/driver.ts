@@ -33,7 +33,7 @@ import * as Record from '../abi/records.js';
 import { eventFlags, eventOffWrap, eventStructure, flagsOf, wantsEvent } from '../abi/suppress.js';
 import * as Words from '../abi/words.js';
 import { Granules } from '../mm/granules.js';
-import { acquire, acquireWord, publish } from '../order.js';
+import { acquire, acquireWord, publish, publishUpper } from '../order.js';
 import { BaseRing } from '../ring.js';
 
 // An imported constant is looked up in its module each time, one of this module is compiled in. So what the
@@ -60,7 +60,6 @@ const COMPLETION_TOKEN = Record.COMPLETION_TOKEN;
 const COMPLETION_LENGTH = Record.COMPLETION_LENGTH;
 const COMPLETION_SHIFT = Record.COMPLETION_SHIFT;
 const WORD = Words.WORD;
-const HALF_WORD = Words.HALF_WORD;
 const HEAD = Words.HEAD;
 
 // What the driver keeps per buffer id, words id * 4 + … of `buffers`. On the JavaScript heap, so a device can
@@ -203,7 +202,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
     let slot = burst | 0;
     let wrap = this.availWrap;
     let segment = segments >>> 2;
-    let burstFlags = 0; // flags of the first descriptor of the burst
+    let exposing = 0; // id and flags of the first descriptor of the burst
     let bytesOut = 0;
     let full = false;
     let i = 0;
@@ -231,13 +230,9 @@ export class PackedDriver extends BaseRing implements DriverRing {
         u32[d + ADDR_LOW] = u32[s + SEGMENT_LOW];
         u32[d + ADDR_HIGH] = u32[s + SEGMENT_HIGH];
         u32[d + LEN] = length;
-        const flags = (flagsCount & WRITE) | available;
-        if (i !== 0) {
-          u32[d + ID_AND_FLAGS] = free | (flags << FLAGS_SHIFT);
-        } else {
-          u16[((d << 1) + ID) & HALF_WORD] = free;
-          burstFlags = flags;
-        }
+        const word = free | (((flagsCount & WRITE) | available) << FLAGS_SHIFT);
+        if (i !== 0) u32[d + ID_AND_FLAGS] = word;
+        else exposing = word;
         free = buffers[b + LINK] & HEAD;
         buffers[b + LINK] = (1 << COUNT_SHIFT) | (ahead + i);
       }
@@ -275,9 +270,10 @@ export class PackedDriver extends BaseRing implements DriverRing {
         break;
       }
       buffers[b + TOKEN] = u32[token + i];
+      const word = free | (flags << FLAGS_SHIFT);
+      if (i !== 0) u32[ring + (slot << SHIFT) + ID_AND_FLAGS] = word;
+      else exposing = word;
       free = next;
-      if (i === 0) burstFlags = flags;
-      else u16[((ring + (slot << SHIFT)) << 1) + FLAGS] = flags;
       numFree -= slots;
       slot += slots;
       if (slot >= size) {
@@ -299,16 +295,16 @@ export class PackedDriver extends BaseRing implements DriverRing {
     this.counts[COUNT_ADDED] += i;
     this.counts[COUNT_BYTES_OUT] += bytesOut;
     // The device looks at no descriptor before the first one is available, and then sees all of them.
-    publish(this.shared, u16, ((ring + (burst << SHIFT)) << 1) + FLAGS, burstFlags);
+    publishUpper(this.shared, u16, u32, ring + (burst << SHIFT) + ID_AND_FLAGS, exposing);
     return i;
   }
 
   /**
-   * Writes `count` segments to the slots from `slot` on, all but the flags of the first one, which are
-   * returned. At least `count` slots are free.
+   * Writes `count` segments to the slots from `slot` on, all but id and flags of the first one. Returns those
+   * flags. At least `count` slots are free.
    */
   private chainDirect(segment: number, count: number, id: number, slot: number, wrap: number): number {
-    const { u16, u32 } = this.memory;
+    const { u32 } = this.memory;
     const { ring, size } = this;
     const last = count - 1;
     let at = slot | 0; // changes nothing, but keeps the number untagged in a register
@@ -328,12 +324,8 @@ export class PackedDriver extends BaseRing implements DriverRing {
       u32[d + LEN] = length;
       flags |= available;
       if (i !== last) flags |= NEXT;
-      if (i !== 0) {
-        u32[d + ID_AND_FLAGS] = id | (flags << FLAGS_SHIFT);
-      } else {
-        u16[((d << 1) + ID) & HALF_WORD] = id;
-        first = flags;
-      }
+      if (i !== 0) u32[d + ID_AND_FLAGS] = id | (flags << FLAGS_SHIFT);
+      else first = flags;
       if (++at === size) {
         at = 0;
         available ^= AVAIL_USED;
@@ -347,7 +339,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
   }
 
   /**
-   * Writes `count` segments to a table and lets the descriptor at `slot` refer to it, but for its flags (2.8.7).
+   * Writes `count` segments to a table and lets the descriptor at `slot` refer to it, but for id and flags (2.8.7).
    * False if there is no table to be had; then nothing was written.
    */
   private chainIndirect(segment: number, count: number, id: number, slot: number): boolean {
@@ -356,7 +348,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
       this.counts[COUNT_TABLE_FAILED]++;
       return false;
     }
-    const { u16, u32 } = this.memory;
+    const { u32 } = this.memory;
     const table = this.tablesWord + (granule << SHIFT);
     let bytes = 0;
     let writable = 0;
@@ -376,7 +368,6 @@ export class PackedDriver extends BaseRing implements DriverRing {
     u32[d + ADDR_LOW] = table << 2;
     u32[d + ADDR_HIGH] = 0;
     u32[d + LEN] = count << Desc.BYTES_SHIFT;
-    u16[((d << 1) + ID) & HALF_WORD] = id;
     const b = id << BUFFER_SHIFT;
     this.buffers[b + LINK] = (TABLE << COUNT_SHIFT) | slot;
     this.buffers[b + WRITABLE] = Math.min(writable, 0xffffffff);
@@ -413,7 +404,8 @@ export class PackedDriver extends BaseRing implements DriverRing {
     const { u16, u32 } = memory;
     const completion = completions >>> 2;
     const most = max | 0;
-    let { free, numFree } = this;
+    const fast = shared ? 0 : most;
+    let { free } = this;
     let slot = this.usedSlot | 0;
     let wrap = this.usedWrap;
     let usedBits = Desc.usedUnder(wrap);
@@ -423,17 +415,16 @@ export class PackedDriver extends BaseRing implements DriverRing {
     for (;;) {
       // Direct buffers with a sound descriptor, as many as come in a row: without a call, so that nothing is
       // loaded anew. The first one that is anything else is left alone.
-      for (; taken < most; taken++) {
+      for (; taken < fast; taken++) {
         const d = (ring + (slot << SHIFT)) & WORD;
-        const flags = acquire(shared, u16, ((d << 1) + FLAGS) & HALF_WORD);
-        if ((flags & AVAIL_USED) !== usedBits) break;
-        const id = u16[((d << 1) + ID) & HALF_WORD];
-        if (id >= size) break;
+        const word = u32[d + ID_AND_FLAGS];
+        const id = Desc.idOf(word);
+        if ((Desc.flagsOf(word) & AVAIL_USED) !== usedBits || id >= size) break;
         const b = (id & HEAD) << BUFFER_SHIFT;
         const count = buffers[b + LINK] >>> COUNT_SHIFT;
         if (count === 0 || count === TABLE) break;
         let length = 0;
-        if ((flags & WRITE) !== 0) {
+        if ((Desc.flagsOf(word) & WRITE) !== 0) {
           length = u32[d + LEN];
           if (length > buffers[b + WRITABLE]) break;
         }
@@ -443,8 +434,9 @@ export class PackedDriver extends BaseRing implements DriverRing {
         bytesIn += length;
         buffers[b + LINK] = free;
         free = id;
-        numFree += count;
-        slot += count;
+        // A branch, so that the processor goes on with the next slot before it knows this count.
+        if (count === 1) slot++;
+        else slot += count;
         if (slot >= size) {
           slot -= size;
           wrap ^= 1;
@@ -485,11 +477,9 @@ export class PackedDriver extends BaseRing implements DriverRing {
       u32[c + COMPLETION_TOKEN] = buffers[b + TOKEN];
       u32[c + COMPLETION_LENGTH] = length;
       bytesIn += length;
-      const count = this.giveBack(id);
+      slot += this.giveBack(id);
       buffers[b + LINK] = free;
       free = id;
-      numFree += count;
-      slot += count;
       if (slot >= size) {
         slot -= size;
         wrap ^= 1;
@@ -500,10 +490,11 @@ export class PackedDriver extends BaseRing implements DriverRing {
     if (taken === 0) return 0;
     if (this.events === RING_EVENT_FLAGS_DESC && told !== taken)
       publish(shared, u16, this.ownOffWrap, positionOf(slot, wrap));
+    const slots = slot - this.usedSlot;
+    this.numFree += slots > 0 ? slots : slots + size;
     this.usedSlot = slot;
     this.usedWrap = wrap;
     this.free = free;
-    this.numFree = numFree;
     this.inFlight -= taken;
     this.counts[COUNT_COMPLETED] += taken;
     this.counts[COUNT_BYTES_IN] += bytesIn;
@@ -523,7 +514,6 @@ export class PackedDriver extends BaseRing implements DriverRing {
     let { oldest, batchLeft, batchLength } = this;
     let slot = this.usedSlot;
     let wrap = this.usedWrap;
-    let free = 0;
     let bytesIn = 0;
     let told = 0;
     let taken = 0;
@@ -564,11 +554,9 @@ export class PackedDriver extends BaseRing implements DriverRing {
       u32[c + COMPLETION_TOKEN] = buffers[b + TOKEN];
       u32[c + COMPLETION_LENGTH] = length;
       bytesIn += length;
-      const count = this.giveBack(oldest);
+      slot += this.giveBack(oldest);
       oldest = this.successor(oldest);
       buffers[b + LINK] = oldest;
-      free += count;
-      slot += count;
       if (slot >= size) {
         slot -= size;
         wrap ^= 1;
@@ -578,12 +566,13 @@ export class PackedDriver extends BaseRing implements DriverRing {
     if (taken === 0) return 0;
     if (this.events === RING_EVENT_FLAGS_DESC && told !== taken)
       publish(shared, u16, this.ownOffWrap, positionOf(slot, wrap));
+    const slots = slot - this.usedSlot;
+    this.numFree += slots > 0 ? slots : slots + size;
     this.usedSlot = slot;
     this.usedWrap = wrap;
     this.oldest = oldest;
     this.batchLeft = batchLeft;
     this.batchLength = batchLeft === 0 ? 0 : batchLength;
-    this.numFree += free;
     this.inFlight -= taken;
     this.counts[COUNT_COMPLETED] += taken;
     this.counts[COUNT_BYTES_IN] += bytesIn;
