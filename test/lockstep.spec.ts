@@ -525,7 +525,7 @@ async function run(config: Config, choices: Choice[]): Promise<void> {
 
 describe('both engines, in step', () => {
   it('do the same, and what the model says, whatever is asked of them', async function () {
-    this.timeout(120000);
+    this.timeout(Number(process.env.LIMIT ?? 60000) * 2);
     await fc.assert(fc.asyncProperty(configs, fc.array(choices, { maxLength: 150, size: 'max' }), run), {
       numRuns: Number(process.env.RUNS ?? 100),
       interruptAfterTimeLimit: Number(process.env.LIMIT ?? 60000),
@@ -533,7 +533,7 @@ describe('both engines, in step', () => {
   });
 
   it('do so when the indices wrap', async function () {
-    this.timeout(120000);
+    this.timeout(Number(process.env.LIMIT ?? 60000) * 2);
     const rounds = 65536 / BURST.buffers;
     await fc.assert(
       fc.asyncProperty(
