@@ -13,7 +13,7 @@ import { afterAtomicStores, isAtomic, sharedBuild } from '../support/shared-buil
 
 // No power of two, so that lists of three go over the end of the ring at every place.
 const SIZE = 61;
-const COUNT = 15000;
+const COUNT = 6000;
 
 forEachEngine((load) => {
   describe('packed ring between two threads', function () {
@@ -127,7 +127,7 @@ forEachEngine((load) => {
         data,
         count: 0,
       });
-      const end = Date.now() + 500;
+      const end = Date.now() + 300;
       let rounds = 0;
       let kicks = 0;
       let stuck = false;
