@@ -311,7 +311,7 @@ describe('both engines under a hostile peer', () => {
         fc.array(choices, { maxLength: 120, size: 'max' }),
         run,
       ),
-      runs(100),
+      runs(80),
     );
   });
 });

@@ -528,7 +528,7 @@ describe('both engines, in step', () => {
     this.timeout(3600000);
     await fc.assert(
       fc.asyncProperty(configs, fc.array(choices, { maxLength: 150, size: 'max' }), run),
-      runs(100),
+      runs(70),
     );
   });
 
@@ -544,7 +544,7 @@ describe('both engines, in step', () => {
         async (config, before, short, after) =>
           run(config, [...before, ['reset', 0, 0, 0], ['cycles', rounds - 1 - short, 0, 0], ...after]),
       ),
-      { numRuns: 6, endOnFailure: true },
+      { numRuns: 4, endOnFailure: true },
     );
   });
 });

@@ -200,7 +200,7 @@ describe('memory', () => {
                   untouched(memory, before, own);
                 },
               ),
-              { numRuns: 40 },
+              { numRuns: 20 },
             );
           });
 
@@ -484,7 +484,7 @@ describe('memory', () => {
               }
             },
           ),
-          { numRuns: 60 },
+          { numRuns: 30 },
         );
       });
     });
