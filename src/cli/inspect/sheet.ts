@@ -41,8 +41,8 @@ export class Sheet {
     );
   }
 
-  /** A table of buffers, one line for each segment. */
-  buffers(title: string, head: readonly string[], rows: readonly Row[], more = 0): void {
+  /** A table of buffers, one line for each segment. @param more what the inspection does not list */
+  buffers(title: string, head: readonly string[], rows: readonly Row[], more = ''): void {
     if (rows.length === 0) {
       this.parts.push(this.paint.strong(title));
       return;
@@ -52,7 +52,7 @@ export class Sheet {
     const full = [...head, ...(tables ? ['table'] : []), ...(segments ? SEGMENT_HEAD : [])];
     const lines: string[][] = [];
     const words: string[] = [];
-    let hidden = more;
+    let hidden = 0;
     for (const row of rows) {
       if (lines.length >= LINES_MAX) {
         hidden++;
@@ -80,7 +80,9 @@ export class Sheet {
           lines,
           aligns,
         ),
-        ...(cut > 0 ? [this.paint.quiet(`… and ${number(cut)} more lines (--json has all)`)] : []),
+        ...(cut > 0
+          ? [this.paint.quiet(`… and ${number(cut)} more segments of the last one: --json has them`)]
+          : []),
         ...(hidden > 0
           ? [this.paint.quiet(`… and ${number(hidden)} more (--json has all that is listed)`)]
           : []),
@@ -165,3 +167,6 @@ export const counted = (n: number, one: string, many?: string): string =>
 /** 65536 stands for that many or more. */
 export const saturated = (n: number, one: string): string =>
   `${n === 65536 ? 'at least ' : ''}${plural(n, one)}`;
+
+/** What is there beside what an inspection lists. */
+export const unlisted = (n: number, one: string): string => (n <= 0 ? '' : `${plural(n, one)} more`);
