@@ -17,6 +17,9 @@ export interface Row {
 /** Lines of a table that a terminal is bothered with. */
 const LINES_MAX = 120;
 
+/** Lines below a table. */
+const WORDS_MAX = 24;
+
 const SEGMENT_HEAD = ['direction', 'address', 'length'];
 
 /** Collects the parts; a line between two of them stays free. */
@@ -54,16 +57,16 @@ export class Sheet {
     const words: string[] = [];
     let hidden = 0;
     for (const row of rows) {
+      const cells = row.cells.map((cell) => (typeof cell === 'number' ? number(cell) : cell));
+      const name = `${head[0]} ${cells[0]}`;
+      // Said of hidden rows, too: nobody would look for it otherwise.
+      if (row.problem !== undefined) words.push(this.paint.bad(`✗ ${name}: ${row.problem}`));
+      if (row.remark !== undefined) words.push(`  ${name}: ${row.remark}`);
       if (lines.length >= LINES_MAX) {
         hidden++;
         continue;
       }
-      const cells = row.cells.map((cell) => (typeof cell === 'number' ? number(cell) : cell));
-      if (row.problem !== undefined) {
-        words.push(this.paint.bad(`✗ ${head[0]} ${cells[0]}: ${row.problem}`));
-        cells[0] = this.paint.bad(cells[0]);
-      }
-      if (row.remark !== undefined) words.push(`  ${head[0]} ${row.cells[0]}: ${row.remark}`);
+      if (row.problem !== undefined) cells[0] = this.paint.bad(cells[0]);
       if (tables) cells.push(row.table ? `${row.table.address} × ${number(row.table.descriptors)}` : '');
       const first = segments ? this.segmentCells(row.segments?.[0]) : [];
       lines.push([...cells, ...first]);
@@ -83,10 +86,12 @@ export class Sheet {
         ...(cut > 0
           ? [this.paint.quiet(`… and ${number(cut)} more segments of the last one: --json has them`)]
           : []),
-        ...(hidden > 0
-          ? [this.paint.quiet(`… and ${number(hidden)} more (--json has all that is listed)`)]
+        ...(hidden > 0 ? [this.paint.quiet(`… and ${number(hidden)} more: --json has them`)] : []),
+        ...(more === '' ? [] : [this.paint.quiet(`… and ${more}`)]),
+        ...words.slice(0, WORDS_MAX),
+        ...(words.length > WORDS_MAX
+          ? [this.paint.quiet(`… and ${number(words.length - WORDS_MAX)} more remarks: --json has them`)]
           : []),
-        ...words,
       ].join('\n'),
     );
   }
