@@ -7,8 +7,7 @@
 import { parseArgs } from 'node:util';
 import { campaign, type Totals } from '../test/fuzz/campaign.js';
 import { readTrial } from '../test/fuzz/saved.js';
-import { runTrial } from '../test/fuzz/trial.js';
-import { createPlaces } from '../test/fuzz/world.js';
+import type { Finding } from '../test/fuzz/scenario.js';
 
 const USAGE = 'usage: npm run fuzz -- [--seconds N] [--seed N] [--jobs N] | --replay FILE';
 
@@ -56,15 +55,19 @@ class Report {
   }
 }
 
-async function replay(path: string): Promise<boolean> {
+function print({ rule, during, message }: Finding): void {
+  console.log(`${rule} in ${during}: ${message}`);
+}
+
+function replay(path: string): Promise<Totals> {
   const trial = readTrial(path);
-  const trace: string[] = [];
-  const finding = runTrial(await createPlaces(), trial, { every: 1, trace });
-  for (const step of trace) console.log(step);
-  console.log(
-    finding === undefined ? 'no finding' : `${finding.rule} in ${finding.during}: ${finding.message}`,
-  );
-  return finding === undefined;
+  return campaign({
+    seed: trial.seed,
+    jobs: 1,
+    replay: trial,
+    onLine: (text) => console.log(text),
+    onFinding: print,
+  });
 }
 
 async function fuzz(seed: number, seconds: number, jobs: number): Promise<Totals> {
@@ -74,9 +77,10 @@ async function fuzz(seed: number, seconds: number, jobs: number): Promise<Totals
     seconds,
     jobs,
     onTick: (now) => report.tick(now),
-    onFinding: ({ rule, during, message }, path) => {
+    onFinding: (finding, path) => {
       report.clear();
-      console.log(`${rule} in ${during}: ${message}\n  saved: ${path}`);
+      print(finding);
+      console.log(`  saved: ${path}`);
     },
   });
   report.clear();
@@ -88,15 +92,6 @@ const options = readOptions();
 const seed = number(options.seed, Date.now() % 2 ** 32, 0, 2 ** 32 - 1);
 const seconds = number(options.seconds, 60, 1, 1e7);
 const jobs = number(options.jobs, 1, 1, 256);
-let passed: number;
-let failed: number;
-if (options.replay !== undefined) {
-  failed = (await replay(options.replay)) ? 0 : 1;
-  passed = 1 - failed;
-} else {
-  const totals = await fuzz(seed, seconds, jobs);
-  failed = totals.failed;
-  passed = totals.scenarios - totals.failed;
-}
-console.log(`${passed} passed, ${failed} failed`);
-process.exitCode = failed > 0 ? 1 : 0;
+const totals = options.replay === undefined ? await fuzz(seed, seconds, jobs) : await replay(options.replay);
+console.log(`${totals.scenarios - totals.failed} passed, ${totals.failed} failed`);
+process.exitCode = totals.failed > 0 ? 1 : 0;

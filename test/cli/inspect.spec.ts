@@ -338,8 +338,8 @@ describe('vring inspect', () => {
           [{ ...state, size: 16 }, 'areas overlap'],
           [{ ...state, free: [0, ...state.free.slice(1)] }, 'free 0 appears twice'],
           [{ ...state, areas: { ...state.areas, driver: 2 ** 40 } }, 'areas.driver'],
-          [{ ...state, tables: { address: 16, length: 2 ** 31 } }, 'table'],
-          [{ ...device.save(), used: 9 }, 'ahead of used 9'],
+          [{ ...state, tables: { address: 16, length: 16 } }, 'behind the table memory'],
+          [{ ...device.save(), fills: [{ offset: 8, id: 0, written: 0, slots: 1 }] }, 'fills\\[0\\].offset'],
           [{ ...device.save(), side: 'driver' }, 'x.json: '],
         ];
         for (const [what, message] of cases) await refused(1, message, await save(folder, 'x.json', what));

@@ -381,7 +381,7 @@ describe('both engines side by side', () => {
   before(async () => {
     wasm = await instantiateEngine(memories.wasm, false);
   });
-  const rounds = Number(process.env.ROUNDS ?? 4);
+  const rounds = Number(process.env.ROUNDS ?? 3);
   const first = Number(process.env.SEED ?? 1);
   const sizes: Record<RingFormat, number[]> = {
     packed: [1, 2, 3, 5, 6, 7, 64, 256],
@@ -406,7 +406,7 @@ describe('both engines side by side', () => {
                 strict: flag(),
                 tables: 16 * (4 + random(12)),
                 seed,
-                steps: 400,
+                steps: 300,
               });
             }
           });

@@ -3,7 +3,7 @@ import { startWorker } from '../support/worker.js';
 import { Progress, type WorkerJob, type WorkerNews } from './progress.js';
 import { saveTrial } from './saved.js';
 import type { Finding } from './scenario.js';
-import { makeTrial, scenarioSeed } from './trial.js';
+import { makeTrial, scenarioSeed, type Trial } from './trial.js';
 
 export interface CampaignOptions {
   seed: number;
@@ -15,7 +15,12 @@ export interface CampaignOptions {
   /** How long a worker may go without a step. */
   patience?: number;
   onTick?: (totals: Totals) => void;
-  onFinding?: (finding: Finding, path: string) => void;
+  /** @param path where it was saved, if it was not known before */
+  onFinding?: (finding: Finding, path: string | undefined) => void;
+  /** Run this one and nothing else. */
+  replay?: Trial;
+  /** Takes each step of it, in words. */
+  onLine?: (line: string) => void;
 }
 
 export interface Totals {
@@ -30,42 +35,59 @@ export interface Totals {
 
 const TICK = 200;
 const MINIMISED = 8;
+/** Hangs after which a worker is not started again. */
+const HANGS = 5;
 
-/** One worker and what is known of it. */
+/** One worker after the other, and what is known of the present one. */
 class Runner {
   readonly progress: Progress;
-  private readonly worker: Worker;
+  readonly done: Promise<void>;
+  private readonly shared = new SharedArrayBuffer(Progress.BYTES);
+  private worker!: Worker;
+  /** The one that was ended from here. */
+  private given: Worker | undefined;
   private pulse = -1;
   private since = performance.now();
-  readonly done: Promise<void>;
+  private hangs = 0;
   private resolve!: () => void;
+  private reject!: (error: Error) => void;
 
   constructor(
     private readonly options: CampaignOptions,
     first: number,
   ) {
-    const { seed, jobs, scenarios = Number.MAX_SAFE_INTEGER } = options;
-    const shared = new SharedArrayBuffer(Progress.BYTES);
-    this.progress = new Progress(shared);
-    const job: WorkerJob = { seed, first, stride: jobs, scenarios, shared, minimised: MINIMISED };
-    this.worker = startWorker(new URL('./fuzz.worker.ts', import.meta.url), { workerData: job });
+    this.progress = new Progress(this.shared);
     this.done = new Promise((resolve, reject) => {
       this.resolve = resolve;
-      this.worker.on('message', (news: WorkerNews) => this.hear(news));
-      this.worker.on('error', reject);
-      this.worker.on('exit', (code) => {
-        if (code === 0) resolve();
-        else reject(new Error(`a worker ended with exit code ${code}`));
-      });
+      this.reject = reject;
     });
+    this.start(first);
   }
 
-  private hear(news: WorkerNews): void {
-    if (news.kind !== 'finding') return;
-    this.report(news.finding, saveTrial(news.trial, news.finding, news.trace));
+  private start(first: number): void {
+    const { seed, jobs, scenarios = Number.MAX_SAFE_INTEGER, replay } = this.options;
+    const { shared } = this;
+    const limits = { stride: jobs, scenarios, minimised: MINIMISED };
+    const job: WorkerJob = { seed, first, ...limits, shared, ...(replay && { replay }) };
+    const worker = startWorker(new URL('./fuzz.worker.ts', import.meta.url), { workerData: job });
+    this.since = performance.now();
+    let done = false;
+    worker.on('message', (news: WorkerNews) => {
+      if (news.kind === 'line') this.options.onLine?.(news.line);
+      else if (news.kind === 'done') done = true;
+      else this.report(news.trial, news.finding, news.trace);
+    });
+    worker.on('error', this.reject);
+    worker.on('exit', () => {
+      if (done) this.resolve();
+      else if (worker !== this.given) this.reject(new Error('a worker ended before it was done'));
+    });
+    this.worker = worker;
   }
 
-  private report(finding: Finding, path: string): void {
+  private report(trial: Trial, finding: Finding, trace: string[]): void {
+    // What is replayed is saved already.
+    const path = this.options.replay === undefined ? saveTrial(trial, finding, trace) : undefined;
     this.options.onFinding?.(finding, path);
   }
 
@@ -78,11 +100,11 @@ class Runner {
       this.since = now;
       return;
     }
-    const { patience = 30 } = this.options;
+    const { patience = 30, seed, jobs, replay } = this.options;
     if (now - this.since < patience * 1000) return;
     this.since = Number.POSITIVE_INFINITY;
     const { scenario, at } = this.progress.place;
-    const trial = makeTrial(scenarioSeed(this.options.seed, scenario));
+    const trial = replay ?? makeTrial(scenarioSeed(seed, scenario));
     const finding: Finding = {
       rule: 'hang',
       during: trial.ops[at]?.[0] ?? 'recovery',
@@ -90,10 +112,15 @@ class Runner {
       at,
     };
     const ops = at >= 0 ? trial.ops.slice(0, at + 1) : trial.ops;
+    this.progress.finish(0, 0);
     this.progress.fail();
-    this.report(finding, saveTrial({ ...trial, ops }, finding, []));
-    this.worker.removeAllListeners('exit');
-    this.worker.terminate().then(this.resolve, this.resolve);
+    this.report({ ...trial, ops }, finding, []);
+    const { worker } = this;
+    this.given = worker;
+    const over = replay !== undefined || ++this.hangs === HANGS || this.progress.stopped;
+    if (over) worker.once('exit', this.resolve);
+    else this.start(scenario + jobs);
+    worker.terminate();
   }
 }
 

@@ -8,7 +8,7 @@ const BUDGET = 3000;
 
 /** True if two findings are about the same thing: what a smaller list has to show. */
 const alike = (a: Finding, b: Finding): boolean =>
-  a.rule === b.rule && (a.rule === 'leak' || a.rule === 'bytes' || a.during === b.during);
+  a.rule === b.rule && (['leak', 'bytes', 'state'].includes(a.rule) || a.during === b.during);
 
 /**
  * Makes the list of operations as short as it gets with the same finding: delta debugging, by ever smaller

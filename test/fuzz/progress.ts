@@ -11,12 +11,14 @@ export interface WorkerJob {
   shared: SharedArrayBuffer;
   /** How many findings to minimise: the others are counted. */
   minimised: number;
+  /** Run this one and nothing else, and say what happens. */
+  replay?: Trial;
 }
 
 /** What a worker says. */
 export type WorkerNews =
-  | { kind: 'finding'; name: string; trial: Trial; finding: Finding; trace: string[] }
-  | { kind: 'again'; name: string }
+  | { kind: 'finding'; trial: Trial; finding: Finding; trace: string[] }
+  | { kind: 'line'; line: string }
   | { kind: 'done' };
 
 const STOP = 0;

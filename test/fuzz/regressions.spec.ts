@@ -105,6 +105,15 @@ describe('found by fuzzing', () => {
         expect(p.driver.moreUsed()).to.equal(false);
       });
 
+    for (const ring of ['split', 'packed'] as const)
+      it(`${ring}: a driver's state with more between its positions than in flight is refused`, async () => {
+        const p = await pair({ ring, size: 4 });
+        p.add(1);
+        const state = p.driver.save();
+        state.avail += 1;
+        expect(() => p.driver.restore(state)).to.throw(VringError, 'is 2 ahead of used');
+      });
+
     it('packed: the slots of a detached element stay taken, also in a saved state', async () => {
       const p = await pair({ ring: 'packed', size: 2 });
       p.add(1, 2);

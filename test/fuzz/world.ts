@@ -234,10 +234,10 @@ export class World {
     this.out.push(sums.in, sums.out);
   }
 
-  /** Whether an element with this id is in flight; only after a burst that was refused. */
+  /** Whether an element with this id is in flight and not done; only after a burst that was refused. */
   holds(id: number): boolean {
     if (this.device.broken) return false;
-    return this.device.save().elements.some((element) => element.id === id);
+    return this.device.save().elements.some((element) => element.id === id && element.written < 0);
   }
 
   // ---- What can be asked besides ----

@@ -409,7 +409,7 @@ forEachEngine((load) => {
           for (const { added, elements } of fresh) {
             const found = elements.map(({ addr, len }) => ({ address: addr, length: len }));
             expect(found).to.deep.equal([...added.out, ...added.in]);
-            if (found.length > 5) long++;
+            if (found.length > 3) long++;
           }
         });
         expect(long).to.be.above(0);

@@ -17,6 +17,7 @@ import {
   saturated,
   sideProblems,
   tableFact,
+  unlisted,
 } from './sheet.js';
 
 const at = ({ slot, wrap }: PackedPosition): string => `slot ${slot}, wrap ${wrap}`;
@@ -111,6 +112,7 @@ export function printPackedDevice(view: PackedDeviceView, sheet: Sheet): void {
         ...buffer,
         cells: [buffer.slot, buffer.slots, buffer.id ?? '?', buffer.writable],
       })),
+      unlisted(pending.slots - pending.buffers.reduce((sum, { slots }) => sum + slots, 0), 'slot'),
     );
   else sheet.withoutMemory();
 }

@@ -16,6 +16,7 @@ import {
   saturated,
   sideProblems,
   tableFact,
+  unlisted,
 } from './sheet.js';
 
 /** Most slots of the rings that are printed. */
@@ -93,7 +94,7 @@ export function printSplitDevice(view: SplitDeviceView, sheet: Sheet): void {
       `Available and not popped: ${counted(pending.count, 'buffer')}`,
       ['slot', 'id', 'writable'],
       pending.buffers.map((buffer) => ({ ...buffer, cells: [buffer.slot, buffer.id, buffer.writable] })),
-      Math.min(pending.count, view.size) - pending.buffers.length,
+      unlisted(Math.min(pending.count, view.size) - pending.buffers.length, 'buffer'),
     );
   else sheet.withoutMemory();
 }

@@ -17,6 +17,9 @@ export interface Row {
 /** Lines of a table that a terminal is bothered with. */
 const LINES_MAX = 120;
 
+/** Lines below a table. */
+const WORDS_MAX = 24;
+
 const SEGMENT_HEAD = ['direction', 'address', 'length'];
 
 /** Collects the parts; a line between two of them stays free. */
@@ -41,8 +44,8 @@ export class Sheet {
     );
   }
 
-  /** A table of buffers, one line for each segment. */
-  buffers(title: string, head: readonly string[], rows: readonly Row[], more = 0): void {
+  /** A table of buffers, one line for each segment. @param more what the inspection does not list */
+  buffers(title: string, head: readonly string[], rows: readonly Row[], more = ''): void {
     if (rows.length === 0) {
       this.parts.push(this.paint.strong(title));
       return;
@@ -52,18 +55,18 @@ export class Sheet {
     const full = [...head, ...(tables ? ['table'] : []), ...(segments ? SEGMENT_HEAD : [])];
     const lines: string[][] = [];
     const words: string[] = [];
-    let hidden = more;
+    let hidden = 0;
     for (const row of rows) {
+      const cells = row.cells.map((cell) => (typeof cell === 'number' ? number(cell) : cell));
+      const name = `${head[0]} ${cells[0]}`;
+      // Said of hidden rows, too: nobody would look for it otherwise.
+      if (row.problem !== undefined) words.push(this.paint.bad(`✗ ${name}: ${row.problem}`));
+      if (row.remark !== undefined) words.push(`  ${name}: ${row.remark}`);
       if (lines.length >= LINES_MAX) {
         hidden++;
         continue;
       }
-      const cells = row.cells.map((cell) => (typeof cell === 'number' ? number(cell) : cell));
-      if (row.problem !== undefined) {
-        words.push(this.paint.bad(`✗ ${head[0]} ${cells[0]}: ${row.problem}`));
-        cells[0] = this.paint.bad(cells[0]);
-      }
-      if (row.remark !== undefined) words.push(`  ${head[0]} ${row.cells[0]}: ${row.remark}`);
+      if (row.problem !== undefined) cells[0] = this.paint.bad(cells[0]);
       if (tables) cells.push(row.table ? `${row.table.address} × ${number(row.table.descriptors)}` : '');
       const first = segments ? this.segmentCells(row.segments?.[0]) : [];
       lines.push([...cells, ...first]);
@@ -80,11 +83,15 @@ export class Sheet {
           lines,
           aligns,
         ),
-        ...(cut > 0 ? [this.paint.quiet(`… and ${number(cut)} more lines (--json has all)`)] : []),
-        ...(hidden > 0
-          ? [this.paint.quiet(`… and ${number(hidden)} more (--json has all that is listed)`)]
+        ...(cut > 0
+          ? [this.paint.quiet(`… and ${number(cut)} more segments of the last one: --json has them`)]
           : []),
-        ...words,
+        ...(hidden > 0 ? [this.paint.quiet(`… and ${number(hidden)} more: --json has them`)] : []),
+        ...(more === '' ? [] : [this.paint.quiet(`… and ${more}`)]),
+        ...words.slice(0, WORDS_MAX),
+        ...(words.length > WORDS_MAX
+          ? [this.paint.quiet(`… and ${number(words.length - WORDS_MAX)} more remarks: --json has them`)]
+          : []),
       ].join('\n'),
     );
   }
@@ -165,3 +172,6 @@ export const counted = (n: number, one: string, many?: string): string =>
 /** 65536 stands for that many or more. */
 export const saturated = (n: number, one: string): string =>
   `${n === 65536 ? 'at least ' : ''}${plural(n, one)}`;
+
+/** What is there beside what an inspection lists. */
+export const unlisted = (n: number, one: string): string => (n <= 0 ? '' : `${plural(n, one)} more`);

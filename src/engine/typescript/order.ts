@@ -2,7 +2,7 @@
  * Order of memory accesses between the two sides of a ring. The only file that knows whether the memory is
  * shared between threads.
  *
- * In a shared memory both functions are sequentially consistent atomics: everything written before a
+ * In a shared memory these functions are sequentially consistent atomics: everything written before a
  * `publish` is seen by whoever `acquire`s the published value, and a `publish` followed by an `acquire` of
  * another word is never reordered. The second is what the specification's barrier between "update idx" and
  * "check for suppression" (2.7.13) asks for, so no separate fence exists: it would order nothing more.

@@ -173,16 +173,16 @@ function intactChain(
 }
 
 function pendingBuffers(
-  { avail, elements, fills }: DeviceRingState,
+  { avail, used, elements, fills }: DeviceRingState,
   size: number,
   indirect: boolean,
   ring: DataView,
   reach: Reach,
   budget: Budget,
 ): { slots: number; buffers: PackedPendingView[] } {
-  const popped = [...elements, ...fills];
-  const taken = new Set(popped.map(({ id }) => id));
-  let busy = popped.reduce((sum, { slots }) => sum + slots, 0);
+  const taken = new Set([...elements, ...fills].map(({ id }) => id));
+  // Also the slots of detached elements: the driver never gets them back.
+  let busy = distance('packed', size, used, avail);
   const start = packedPosition(avail);
   let slots = 0;
   while (slots < size - busy) {
