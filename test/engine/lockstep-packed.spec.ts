@@ -40,7 +40,7 @@ let wasm: Awaited<ReturnType<typeof instantiateEngine>>;
 class Difference extends Error {}
 
 async function lockStep(options: Options): Promise<void> {
-  const { seed, steps, ring, size, inOrder = false, hostile = false } = options;
+  const { seed, steps, ring, size, hostile = false } = options;
   const random = randomness(seed);
   for (const memory of Object.values(memories)) new Uint8Array(memory.buffer).fill(0, DESC, ARENA);
   const arena = new Arena(ARENA, RIG_BYTES - ARENA);
