@@ -40,7 +40,7 @@ let wasm: Awaited<ReturnType<typeof instantiateEngine>>;
 class Difference extends Error {}
 
 async function lockStep(options: Options): Promise<void> {
-  const { seed, steps, ring, size, inOrder = false, hostile = false } = options;
+  const { seed, steps, ring, size, hostile = false } = options;
   const random = randomness(seed);
   for (const memory of Object.values(memories)) new Uint8Array(memory.buffer).fill(0, DESC, ARENA);
   const arena = new Arena(ARENA, RIG_BYTES - ARENA);
@@ -101,7 +101,6 @@ async function lockStep(options: Options): Promise<void> {
   let held: { id: number; room: number }[] = [];
   let token = 1;
   let opaque = -1;
-  let detached = false;
   const pick = <T>(list: readonly T[]): T => list[random(list.length)];
   const anyId = () => (held.length > 0 && random(12) !== 0 ? pick(held).id : random(size + 2));
   const forget = (id: number) => {
@@ -121,7 +120,6 @@ async function lockStep(options: Options): Promise<void> {
     return Array.from({ length: count }, (_, k) => part(k >= out));
   };
 
-  const midBatch = () => ring === 'packed' && t.driver.save().batchLeft !== 0;
   const operations: [weight: number, () => void][] = [
     [
       30,
@@ -150,10 +148,10 @@ async function lockStep(options: Options): Promise<void> {
     [
       4,
       () => {
-        if (opaque >= 0 && !midBatch()) both(`poll ${opaque}`, (rig) => rig.driver.poll(opaque));
+        if (opaque >= 0) both(`poll ${opaque}`, (rig) => rig.driver.poll(opaque));
       },
     ],
-    [4, () => midBatch() || both('enableCallbacksDelayed', (rig) => rig.driver.enableCallbacksDelayed())],
+    [4, () => both('enableCallbacksDelayed', (rig) => rig.driver.enableCallbacksDelayed())],
     [
       25,
       () => {
@@ -246,7 +244,7 @@ async function lockStep(options: Options): Promise<void> {
         if (random(2) !== 0) return;
         // Into rings that have seen nothing yet, each from the other engine.
         const broken = t.driver.fault !== 0 || t.device.fault !== 0;
-        if (broken || (ring === 'packed' && inOrder && detached)) return;
+        if (broken) return;
         both('load', (rig) => {
           const before = rig.copy();
           const counted = { driver: rig.counters('driver'), device: rig.counters('device') };
@@ -282,7 +280,6 @@ async function lockStep(options: Options): Promise<void> {
         });
         held = [];
         opaque = -1;
-        detached = false;
       },
     ],
   ];
@@ -348,7 +345,6 @@ async function lockStep(options: Options): Promise<void> {
         const id = anyId();
         if (both(`detach ${id}`, (rig) => rig.device.detach(id)) !== 0) return;
         forget(id);
-        detached = true;
       },
     ]);
   }
@@ -366,7 +362,6 @@ async function lockStep(options: Options): Promise<void> {
       });
       held = [];
       opaque = -1;
-      detached = false;
       compare();
     }
   }
