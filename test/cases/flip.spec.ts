@@ -155,37 +155,44 @@ const text = ({ out, in: in_ }: Chain): string =>
   [out.length, in_.length, ...[...out, ...in_].map((p) => `${p.address}+${p.length}`)].join();
 
 /** Pops the chain of head 0 and puts it back, `repeat` times. Returns how often it was sound. */
-function pops(stage: Stage, { allowed }: Scenario, repeat: (act: () => void) => void): number {
+function pops(
+  stage: Stage,
+  { allowed }: Scenario,
+  repeat: (act: () => void, seen: () => boolean) => void,
+): number {
   const device = stage.device();
   const elements = device.createElements(1, 8);
   const texts = new Set(allowed.map(text));
   stage.ring.makeAvailable(0);
   let sound = 0;
-  repeat(() => {
-    try {
-      if (device.popBurst(elements) !== 1) throw new Error('the buffer has gone');
-      const pieces = (from: number, n: number) =>
-        Array.from({ length: n }, (_, i) => piece(elements.length(from + i), elements.address(from + i)));
-      const outs = elements.outCount(0);
-      const chain = { out: pieces(0, outs), in: pieces(outs, elements.inCount(0)) };
-      if (!texts.has(text(chain))) throw new Error(`${text(chain)} is none of the chains that there were`);
-      // What was handed out is what may be written: not the other value.
-      const writable = chain.in.reduce((sum, { length }) => sum + length, 0);
-      elements.setWritten(0, writable + 1);
-      let refused = false;
+  repeat(
+    () => {
       try {
-        device.pushBurst(elements);
+        if (device.popBurst(elements) !== 1) throw new Error('the buffer has gone');
+        const pieces = (from: number, n: number) =>
+          Array.from({ length: n }, (_, i) => piece(elements.length(from + i), elements.address(from + i)));
+        const outs = elements.outCount(0);
+        const chain = { out: pieces(0, outs), in: pieces(outs, elements.inCount(0)) };
+        if (!texts.has(text(chain))) throw new Error(`${text(chain)} is none of the chains that there were`);
+        // What was handed out is what may be written: not the other value.
+        const writable = chain.in.reduce((sum, { length }) => sum + length, 0);
+        elements.setWritten(0, writable + 1);
+        let refused = false;
+        try {
+          device.pushBurst(elements);
+        } catch (error) {
+          refused = error instanceof VringError;
+        }
+        if (!refused) throw new Error(`${writable + 1} of ${writable} bytes were accepted`);
+        if (!device.rewind(1)) throw new Error('the element is not in flight');
+        sound++;
       } catch (error) {
-        refused = error instanceof VringError;
+        if (!(error instanceof VringError)) throw error;
+        device.reset();
       }
-      if (!refused) throw new Error(`${writable + 1} of ${writable} bytes were accepted`);
-      if (!device.rewind(1)) throw new Error('the element is not in flight');
-      sound++;
-    } catch (error) {
-      if (!(error instanceof VringError)) throw error;
-      device.reset();
-    }
-  });
+    },
+    () => sound > 0,
+  );
   return sound;
 }
 
