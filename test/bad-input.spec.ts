@@ -11,6 +11,7 @@ import {
   type Host,
   type LoadOptions,
   loadEngine,
+  type RingFormat,
   VringError,
 } from '../src/index.js';
 import { forEachEngine } from './support/engines.js';
@@ -70,9 +71,13 @@ class Pair {
   readonly completions: Completions;
   readonly elements: Elements;
   readonly buffer: number;
-  readonly options = { ring: 'split' as const, size: 8, features: FEATURES };
+  readonly options: { ring: RingFormat; size: number; features: number[] };
 
-  constructor(readonly host: Host) {
+  constructor(
+    readonly host: Host,
+    ring: RingFormat = 'split',
+  ) {
+    this.options = { ring, size: 8, features: FEATURES };
     this.driver = host.driverQueue(this.options);
     this.device = host.deviceQueue({ ...this.options, areas: this.driver.areas });
     this.burst = this.driver.createBurst(4, 8);
@@ -129,6 +134,25 @@ const driverWith = ({ host, options }: Pair, more: object) =>
   released(host.driverQueue({ ...options, ...more }));
 const deviceWith = ({ host, options, driver }: Pair, more: object) =>
   released(host.deviceQueue({ ...options, areas: driver.areas, ...more }));
+/** What is done to a queue of its own, because it may well succeed. */
+function driverThat({ host, options }: Pair, act: (driver: DriverQueue) => unknown): void {
+  const driver = host.driverQueue(options);
+  try {
+    act(driver);
+  } finally {
+    driver.release();
+  }
+}
+
+function deviceThat({ host, options, driver }: Pair, act: (device: DeviceQueue) => unknown): void {
+  const device = host.deviceQueue({ ...options, areas: driver.areas });
+  try {
+    act(device);
+  } finally {
+    device.release();
+  }
+}
+
 const areasWith = ({ driver }: Pair, more: object) => ({ areas: { ...driver.areas, ...more } });
 const regionWith = (more: object) => ({ regions: [{ guest: 0, length: 4096, local: 0, ...more }] });
 
@@ -146,6 +170,13 @@ const SLOTS: Record<string, Slot> = {
   'host.driverQueue': slot((p, v) => p.host.driverQueue(v)),
   'host.deviceQueue': slot((p, v) => p.host.deviceQueue(v)),
   'driver ring': slot((p, v) => driverWith(p, { ring: v })),
+  'driver notificationData': slot((p, v) => p.driver.notificationData(v)),
+  'driver resize(size)': slot((p, v) => driverThat(p, (d) => d.resize(v))),
+  'driver resize(, areas)': slot((p, v) => driverThat(p, (d) => d.resize(8, v)), ['undefined']),
+  'driver restore': slot((p, v) => p.driver.restore(v)),
+  'device resize(size)': slot((p, v) => deviceThat(p, (d) => d.resize(v, p.driver.areas))),
+  'device resize(, areas)': slot((p, v) => deviceThat(p, (d) => d.resize(8, v))),
+  'device restore': slot((p, v) => p.device.restore(v)),
   'driver size': slot((p, v) => driverWith(p, { size: v })),
   'driver features': slot((p, v) => driverWith(p, { features: v }), ['undefined', '[]', '[1]']),
   'driver features[0]': slot((p, v) => driverWith(p, { features: [v] })),
@@ -244,65 +275,125 @@ const SLOTS: Record<string, Slot> = {
 
 describe('bad input', () => {
   forEachEngine((load, engine) => {
-    describe('of the wrong kind', () => {
-      let pair: Pair;
+    for (const ring of ['split', 'packed'] as const)
+      describe(`of the wrong kind (${ring})`, () => {
+        let pair: Pair;
 
-      before(async () => {
-        pair = new Pair(await load({ size: 2 ** 20 }));
+        before(async () => {
+          pair = new Pair(await load({ size: 2 ** 20 }), ring);
+        });
+
+        for (const [name, { act, fine, codes }] of Object.entries(SLOTS))
+          it(`for ${name}`, () => {
+            for (const [what, value] of Object.entries(VALUES)) {
+              pair.start();
+              const { used } = pair.host;
+              if (fine.includes(what)) act(pair, value as never);
+              else {
+                const { code, message } = refusal(() => act(pair, value as never), `${name} with ${what}`);
+                expect(codes, `${name} with ${what}: ${message}`).to.include(code);
+                // Says what is wanted, not only that this is not it.
+                expect(message.length, message).to.be.above(20);
+              }
+              expect(pair.host.used, `bytes in use after ${what}`).to.equal(used);
+              pair.device.setRegions([{ guest: 0, length: pair.host.buffer.byteLength, local: 0 }]);
+              pair.works();
+            }
+          });
       });
 
-      for (const [name, { act, fine, codes }] of Object.entries(SLOTS))
-        it(`for ${name}`, () => {
-          for (const [what, value] of Object.entries(VALUES)) {
+    for (const ring of ['split', 'packed'] as const)
+      it(`of any kind, in any order: nothing but VringErrors, and the queues still work (${ring})`, async () => {
+        const pair = new Pair(await load({ size: 2 ** 20 }), ring);
+        const { used } = pair.host;
+        const value = fc.oneof(
+          fc.constantFrom(...Object.values(VALUES)),
+          fc.anything({ withBigInt: true, withDate: true, withTypedArray: true, withNullPrototype: true }),
+          fc.integer(),
+          fc.nat(10),
+          fc.double(),
+          fc.bigInt(),
+          fc.constant(pair.burst),
+          fc.constant(pair.completions),
+          fc.constant(pair.elements),
+          fc.constant([pair.segment]),
+        );
+        const call = fc.tuple(fc.constantFrom(...Object.keys(SLOTS)), value);
+        fc.assert(
+          fc.property(fc.array(call, { minLength: 1, maxLength: 20, size: 'max' }), (calls) => {
             pair.start();
-            const { used } = pair.host;
-            if (fine.includes(what)) act(pair, value as never);
-            else {
-              const { code, message } = refusal(() => act(pair, value as never), `${name} with ${what}`);
-              expect(codes, `${name} with ${what}: ${message}`).to.include(code);
-              // Says what is wanted, not only that this is not it.
-              expect(message.length, message).to.be.above(20);
+            for (const [name, given] of calls) {
+              try {
+                SLOTS[name].act(pair, given as never);
+              } catch (error) {
+                if (!(error instanceof VringError)) throw error;
+              }
+              if (name.startsWith('setRegions'))
+                pair.device.setRegions([{ guest: 0, length: pair.host.buffer.byteLength, local: 0 }]);
             }
-            expect(pair.host.used, `bytes in use after ${what}`).to.equal(used);
-            pair.device.setRegions([{ guest: 0, length: pair.host.buffer.byteLength, local: 0 }]);
             pair.works();
-          }
-        });
-    });
+            expect(pair.host.used).to.equal(used);
+          }),
+          { numRuns: 300 },
+        );
+      });
 
-    it('of any kind, in any order: nothing but VringErrors, and the queues still work', async () => {
-      const pair = new Pair(await load({ size: 2 ** 20 }));
-      const { used } = pair.host;
-      const value = fc.oneof(
-        fc.constantFrom(...Object.values(VALUES)),
-        fc.anything({ withBigInt: true, withDate: true, withTypedArray: true, withNullPrototype: true }),
-        fc.integer(),
-        fc.nat(10),
-        fc.double(),
-        fc.bigInt(),
-        fc.constant(pair.burst),
-        fc.constant(pair.completions),
-        fc.constant(pair.elements),
-        fc.constant([pair.segment]),
-      );
-      const call = fc.tuple(fc.constantFrom(...Object.keys(SLOTS)), value);
-      fc.assert(
-        fc.property(fc.array(call, { minLength: 1, maxLength: 20, size: 'max' }), (calls) => {
-          pair.start();
-          for (const [name, given] of calls) {
-            try {
-              SLOTS[name].act(pair, given as never);
-            } catch (error) {
-              if (!(error instanceof VringError)) throw error;
-            }
-            if (name.startsWith('setRegions'))
-              pair.device.setRegions([{ guest: 0, length: pair.host.buffer.byteLength, local: 0 }]);
-          }
-          pair.works();
-          expect(pair.host.used).to.equal(used);
-        }),
-        { numRuns: 300 },
-      );
+    describe('saved states', () => {
+      type Json = { [key: string]: Json } | Json[] | number | string | boolean;
+
+      /** Every place in a state, as a way to put something else there. */
+      function* places(value: Json, path: (string | number)[] = []): Generator<(string | number)[]> {
+        yield path;
+        if (typeof value !== 'object') return;
+        for (const [key, inner] of Object.entries(value)) yield* places(inner, [...path, key]);
+      }
+
+      const replaced = (value: Json, [key, ...path]: (string | number)[], by: unknown): unknown => {
+        if (key === undefined) return by;
+        const copy = Array.isArray(value) ? [...value] : { ...(value as object) };
+        const inner = (value as Record<string, Json>)[key];
+        (copy as Record<string, unknown>)[key] = replaced(inner, path, by);
+        return copy;
+      };
+
+      for (const ring of ['split', 'packed'] as const)
+        for (const side of ['driver', 'device'] as const)
+          it(`of a ${ring} ${side} with anything else in any place`, async () => {
+            const host = await load({ size: 2 ** 18 });
+            const options = { ring, size: 4, features: FEATURES };
+            const driver = host.driverQueue(options);
+            const device = host.deviceQueue({ ...options, areas: driver.areas });
+            const buffer = host.alloc(64);
+            const segment = { address: buffer, length: 8 };
+            for (let token = 0; token < 3; token++) driver.add([segment], token < 2 ? [segment] : [], token);
+            device.pop();
+            device.pop();
+            device.fill({ id: device.pop()?.id as number }, 0, 1);
+            const queue = side === 'driver' ? driver : device;
+            const state = queue.save() as unknown as Json;
+            const { used } = host;
+            let refusals = 0;
+            for (const path of places(state))
+              for (const [what, value] of Object.entries(VALUES)) {
+                const forged = replaced(state, path, value);
+                try {
+                  queue.restore(forged as never);
+                } catch (error) {
+                  const where = `${path.join('.')} = ${what}: ${error}`;
+                  expect(error, where).to.be.instanceOf(VringError);
+                  expect((error as VringError).code, where).to.equal('EINVAL');
+                  refusals++;
+                }
+                expect(host.used).to.equal(used);
+                // Whether refused or not: the right one still fits.
+                queue.restore(state as never);
+              }
+            expect(refusals).to.be.above(500);
+            expect(queue.save(), 'the state in the end').to.deep.include({
+              ...(state as object),
+              counts: queue.save().counts,
+            });
+          });
     });
 
     describe('areas', () => {
@@ -693,6 +784,7 @@ describe('bad input', () => {
         const pair = new Pair(host);
         const { driver, device, burst, completions, elements, buffer, segment } = pair;
         burst.out(buffer, 1).end(1);
+        const states = { driver: driver.save(), device: device.save() };
         const before = host.used;
         driver.release();
         device.release();
@@ -719,6 +811,12 @@ describe('bad input', () => {
           () => driver.broken,
           () => driver.fault,
           () => driver.stats(),
+          () => driver.notificationData(0),
+          () => driver.inspect(),
+          () => driver.save(),
+          () => driver.restore(states.driver),
+          () => driver.resize(8),
+          () => driver.resize(8, driver.areas),
           () => driver.release(),
           () => device.pop(),
           () => device.popBurst(elements),
@@ -736,9 +834,14 @@ describe('bad input', () => {
           () => device.setRegions([]),
           () => device.reset(),
           () => device.inFlight,
+          () => device.inspect(),
+          () => device.save(),
+          () => device.restore(states.device),
+          () => device.resize(8, states.device.areas),
           () => device.release(),
         ])
-          refused(act, 'EINVAL', 'the queue was released');
+          refused(act, 'EINVAL', 'released');
+        expect(host.used).to.equal(used);
         for (const records of [burst, completions, elements]) records.free();
         host.free(buffer);
         expect(host.used).to.equal(0);
@@ -779,6 +882,57 @@ describe('bad input', () => {
         expect(host.used, `with an arena of ${size}`).to.equal(0);
       }
       expect(made).to.be.at.least(40);
+    });
+
+    it('case 20: the size of a split queue is a power of two from 1 to 32768', async () => {
+      const host = await load({ size: 2 ** 22 });
+      for (const size of [0, 3, 5, 6, 7, 12, 255, 257, 32767, 32769, 65536]) {
+        const text = size < 1 || size > 32768 ? 'from 1 to 32768' : 'a power of two';
+        const areas = { descriptor: 0, driver: 0x1000, device: 0x2000 };
+        refused(() => host.driverQueue({ ring: 'split', size }), 'EINVAL', text, size);
+        refused(() => host.deviceQueue({ ring: 'split', size, areas }), 'EINVAL', text, size);
+      }
+      for (let size = 1; size <= 32768; size *= 2) {
+        const driver = host.driverQueue({ ring: 'split', size });
+        const device = host.deviceQueue({ ring: 'split', size, areas: driver.areas });
+        expect([driver.size, driver.numFree, device.size]).to.deep.equal([size, size, size]);
+        driver.add([], [{ address: 64, length: 1 }], size);
+        device.push({ id: device.pop()?.id as number }, 1);
+        expect(driver.getBuf()).to.deep.equal({ token: size, length: 1 });
+        driver.release();
+        device.release();
+      }
+      expect(host.used).to.equal(0);
+    });
+
+    it('callbacks may use the queues', async () => {
+      const host = await load({ size: 2 ** 17 });
+      const segment = { address: host.alloc(16), length: 16 };
+      const got: number[] = [];
+      const options = { ring: 'split', size: 2, features: [Feature.EVENT_IDX] } as const;
+      const driver = host.driverQueue({
+        ...options,
+        // The device runs as soon as it is told, as in an emulator.
+        notify: () => {
+          for (let element = device.pop(); element; element = device.pop()) device.push(element, 0);
+        },
+      });
+      const device = host.deviceQueue({
+        ...options,
+        areas: driver.areas,
+        // And the driver as soon as it is interrupted: it sends the next one.
+        interrupt: () => {
+          for (let completion = driver.getBuf(); completion; completion = driver.getBuf()) {
+            got.push(completion.token);
+            if (completion.token < 300) driver.add([segment], [], completion.token + 1);
+            driver.kick();
+          }
+        },
+      });
+      driver.add([segment], [], 0);
+      driver.kick();
+      expect(got).to.deep.equal(Array.from({ length: 301 }, (_, i) => i));
+      expect([driver.numFree, device.inFlight]).to.deep.equal([2, 0]);
     });
 
     it('what a callback throws goes to the caller, and the queue still works', async () => {

@@ -295,7 +295,8 @@ export class DeviceQueue extends Queue<DeviceRing> {
    * The ring itself stays where it is.
    */
   setRegions(regions: Iterable<Region>): void {
-    const checked = this.counted(() => checkRegions(regions, this.memory));
+    // Not `checkRegions`: what is undefined by mistake must not open all of the memory.
+    const checked = this.counted(() => new Regions(regions, this.memory.extend()));
     this.core.setRegions(checked);
     this.config = { ...this.config, regions: checked };
   }
@@ -306,6 +307,7 @@ export class DeviceQueue extends Queue<DeviceRing> {
    * @throws VringError EINVAL, EFAULT, ENOMEM; the old ring is as it was
    */
   resize(size: number, areas: Areas): void {
+    this.checkReleased();
     const config = this.counted(() => {
       checkSize(this.ring, size);
       return deviceConfig({ ...this.config, size }, areas, this.config.regions);
@@ -339,6 +341,7 @@ export class DeviceQueue extends Queue<DeviceRing> {
    * @throws VringError EINVAL if the state does not fit this queue or contradicts itself; nothing was changed
    */
   restore(state: DeviceState): void {
+    this.checkReleased();
     const checked = this.counted(() => checkDeviceState(state, this.config));
     const core = this.engine.deviceRing(this.config);
     core.load(checked);

@@ -324,6 +324,7 @@ export class DriverQueue extends Queue<DriverRing> {
    * @throws VringError EINVAL, EFAULT, ENOMEM; the old ring is as it was and goes on working
    */
   resize(size: number, areas?: Areas): number[] {
+    this.checkReleased();
     const next = this.counted(() => {
       checkSize(this.ring, size);
       return this.build({ ...this.plan.config, size }, areas);
@@ -382,6 +383,7 @@ export class DriverQueue extends Queue<DriverRing> {
    * @throws VringError EINVAL if the state does not fit this queue or contradicts itself; nothing was changed
    */
   restore(state: DriverState): void {
+    this.checkReleased();
     const { config } = this.plan;
     const checked = this.counted(() => checkDriverState(state, config, this.memory.buffer.byteLength));
     const tables = config.indirect || checked.tables.length > 0 ? checked.tables : config.tables;

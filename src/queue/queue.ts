@@ -144,10 +144,12 @@ export function checkAreas(
 
 /** The ring of a queue that was released. In place of a flag: what is not misused pays nothing for it. */
 const RELEASED = new Proxy({} as Ring, {
-  get() {
-    throw new VringError('EINVAL', 'the queue was released: make a new one');
-  },
+  get: failReleased,
 });
+
+function failReleased(): never {
+  throw new VringError('EINVAL', 'the queue was released: make a new one');
+}
 
 /** What both sides of a queue have: a ring of the engine, its fault, statistics. */
 export abstract class Queue<R extends Ring> {
@@ -220,6 +222,11 @@ export abstract class Queue<R extends Ring> {
       'EINVAL',
       `${what} must come from a queue of this engine and not be freed, got ${show(records)}`,
     );
+  }
+
+  /** For what takes memory before it looks at the present ring. */
+  protected checkReleased(): void {
+    if (this.core === RELEASED) failReleased();
   }
 
   /** Gives the ring back. Whatever is asked of the queue afterwards is refused. */

@@ -178,6 +178,8 @@ describe('cases of a split device', () => {
       for (const head of [8, 9, 0x7fff, 0x8000, 0x8001, 0xffff])
         it(`${head} of 8`, async () => {
           await set();
+          // A descriptor that would do, where one would look for it: behind everything that is in use.
+          if (head >= 0x8000) write({ [head]: desc() });
           bad(head, 'EPROTO', `head ${head}`, '8 descriptors');
         });
 

@@ -54,6 +54,46 @@ describe('case 12: indices go from 65535 to 0', () => {
           if (features.length > 0) expect([ring.usedEvent, ring.availEvent]).to.deep.equal([3, 3]);
         });
 
+    for (const [count, event, wanted] of [
+      [65535, 65534, true],
+      [65535, 0, true],
+      // The one index that 65535 entries did not pass.
+      [65535, 65535, false],
+      // After 65536 entries and more there is none.
+      [65536, 65535, true],
+      [65536, 0x1234, true],
+      [65537, 0, true],
+      [131072, 65535, true],
+    ] as const)
+      it(`event ${event} ${wanted ? 'was' : 'was not'} passed by ${count} entries at once`, async () => {
+        const host = await load({ size: 2 ** 20 });
+        const options = { ring: 'split', size: 256, features: EVENT_IDX } as const;
+        const driver = host.driverQueue(options);
+        const device = host.deviceQueue({ ...options, areas: driver.areas });
+        const burst = driver.createBurst(256, 256);
+        const elements = device.createElements(256);
+        const completions = driver.createCompletions(256);
+        for (let left = count; left > 0; ) {
+          const n = Math.min(left, 256);
+          for (let i = 0; i < n; i++) burst.out(64, 1).end(i);
+          check('added', driver.addBurst(burst), n);
+          check('popped', device.popBurst(elements), n);
+          check('pushed', device.pushBurst(elements), n);
+          check('got', driver.getBurst(completions), n);
+          left -= n;
+        }
+        const ring = new SplitRing(host, driver.areas, 256);
+        ring.availEvent = event;
+        ring.usedEvent = event;
+        expect(driver.kickPrepare()).to.equal(wanted);
+        expect(device.shouldInterrupt()).to.equal(wanted);
+        // Once: nothing was added or pushed since.
+        ring.availEvent = (ring.availIdx - 1) & 0xffff;
+        ring.usedEvent = (ring.usedIdx - 1) & 0xffff;
+        expect(driver.kickPrepare()).to.equal(false);
+        expect(device.shouldInterrupt()).to.equal(false);
+      });
+
     it('the ring is full across the wrap', async () => {
       const host = await load({ size: 2 ** 20 });
       const driver = host.driverQueue({ ring: 'split', size: 4, features: EVENT_IDX });

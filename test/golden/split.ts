@@ -261,7 +261,7 @@ function shape(ring: SplitRing, head: number) {
 
 export async function replaySplitDriver(trace: Trace, load: Load): Promise<void> {
   const replay = new DriverReplay(trace, await load({ size: 2 ** 21 }));
-  trace.steps.forEach((step, i) => inStep(i, step.op, () => replay.step(step)));
+  for (const [i, step] of trace.steps.entries()) inStep(i, step.op, () => replay.step(step));
 }
 
 // ---- Our device, their driver ----
@@ -431,5 +431,5 @@ export async function replaySplitDevice(trace: Trace, load: Load): Promise<void>
   const ringAt = 0x1000;
   const guest = new GuestMemory(trace, ringAt + TABLES.start);
   const replay = new DeviceReplay(trace, await guest.load(load), ringAt, guest);
-  trace.steps.forEach((step, i) => inStep(i, step.op, () => replay.step(step)));
+  for (const [i, step] of trace.steps.entries()) inStep(i, step.op, () => replay.step(step));
 }

@@ -239,7 +239,7 @@ export function parseTrace(text: string, file: string): Trace {
   const field = wrong(trace as never, TRACE);
   if (field) fail(`${field} is malformed: ${show(trace[field as keyof Trace])}`);
   const areas = areaBytes(trace.ring, trace.num);
-  trace.steps.forEach((step, i) => {
+  for (const [i, step] of trace.steps.entries()) {
     const fields = Object.hasOwn(OPS, step.op) ? OPS[step.op] : undefined;
     if (!fields) return fail(`step ${i}: unknown op ${show(step.op)}`);
     const bad = wrong(step as never, { ...DUMP, ...fields });
@@ -259,7 +259,7 @@ export function parseTrace(text: string, file: string): Trace {
           fail(`step ${i} (${step.op}): a write leaves the area ${area}`);
     // The first step shows the ring as it was made; nothing in a trace makes it anew.
     if ((step.op === 'init') !== (i === 0)) fail(`step ${i}: init must be the first step and no other`);
-  });
+  }
   if (trace.steps.length === 0) fail('no steps');
   return trace;
 }

@@ -56,3 +56,12 @@ export const configs = withOthers(fc.oneof(split, packed));
 
 /** Split queues whose buffers are used in any order. */
 export const splitConfigs = withOthers(split).map((config) => ({ ...config, inOrder: false }));
+
+/**
+ * Parameters of a property that runs `times`, or as often as VRING_RUNS says: a longer search for a change of
+ * an engine. A failure is made smaller for a minute and then reported as it is.
+ */
+export const runs = (times: number) => ({
+  numRuns: Number(process.env.VRING_RUNS ?? times),
+  interruptAfterTimeLimit: process.env.VRING_RUNS === undefined ? 60000 : 3600000,
+});

@@ -108,9 +108,8 @@ const ONE_SLOT = 1 << (SLOTS_SHIFT - HELD_SHIFT);
 /** In POPPED: nothing that could be an id. */
 const NOBODY = 0xffff;
 
-// `walk` without pieces, and what it returns if the budget of `availableBytes` did not last.
+// `walk` without pieces: for `availableBytes`.
 const NO_PIECES = -1;
-const STOPPED = 0;
 
 const CHAIN_BYTES_MAX = 0x100000000;
 
@@ -385,8 +384,8 @@ export class PackedDevice extends ChainReader implements DeviceRing {
   /**
    * Follows the chain at `slot`, whose first flags say that it is available, and writes its pieces, as far as
    * `room` goes, from word `piece` on. Returns how many pieces it has and leaves the sums in `chain…`; or
-   * RESULT_BROKEN with the reason noted. With NO_PIECES it writes none, and stops when the budget of
-   * `availableBytes` is spent (STOPPED).
+   * RESULT_BROKEN with the reason noted. With NO_PIECES it writes none, and takes what it visits off
+   * the budget of `availableBytes`.
    *
    * Every word of a descriptor is loaded once. The loop ends: each turn either takes one of the descriptors
    * that the queue size allows, or enters a table, once.
@@ -419,11 +418,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     let out = 0;
     let writing = 0; // flag WRITE of the descriptor before
     for (;;) {
-      if (measuring && this.budget-- === 0) {
-        this.chainReadable = bytes - writable;
-        this.chainWritable = writable;
-        return STOPPED;
-      }
+      if (measuring) this.budget--;
       let words = u32;
       let d = (ring + (here << SHIFT)) & WORD;
       if (entries !== 0) {
@@ -467,6 +462,8 @@ export class PackedDevice extends ChainReader implements DeviceRing {
         aligned = (table & 3) === 0;
         if (aligned) table >>>= 2;
         entries = length >>> BYTES_SHIFT;
+        // What refers to a table holds no segment.
+        if (measuring) this.budget++;
         continue;
       }
 
@@ -582,17 +579,18 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     this.budget = AVAILABLE_BUDGET;
     // Ends: no more than `size` slots can be busy.
     for (let i = 0; this.availableIn < maxIn || this.availableOut < maxOut; i++) {
+      // Looked at between chains: one chain is bounded by the queue size anyway.
+      if (this.budget <= 0) break;
       const flags = acquire(this.shared, u16, ((ring + (slot << SHIFT)) << 1) + FLAGS);
       if ((flags & AVAIL_USED) !== available) break;
       const found = this.walk(slot, available, flags, NO_PIECES, 0);
-      if (found < 0 || (found !== STOPPED && !this.admits(slot, busy, this.inFlight))) {
+      if (found < 0 || !this.admits(slot, busy, this.inFlight)) {
         // A bad chain will never be popped: what it promised does not count.
         if (i === 0) return this.convict();
         break;
       }
       this.availableIn += this.chainWritable;
       this.availableOut += this.chainReadable;
-      if (found === STOPPED) break;
       busy += this.chainSlots;
       slot += this.chainSlots;
       if (slot >= size) {

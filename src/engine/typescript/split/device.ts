@@ -104,9 +104,8 @@ const FILLED = 0x20000;
 /** In POPPED: nothing that could be a head. */
 const NOBODY = 0xffff;
 
-// `walk` without pieces, and what it returns if the budget of `availableBytes` did not last.
+// `walk` without pieces: for `availableBytes`.
 const NO_PIECES = -1;
-const STOPPED = 0;
 
 const CHAIN_BYTES_MAX = 0x100000000;
 
@@ -314,7 +313,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
   /**
    * Follows the chain of `head` and writes its pieces, as far as `room` goes, from word `piece` on. Returns how
    * many pieces it has and leaves the sums in `chain…`; or RESULT_BROKEN with the reason noted. With NO_PIECES
-   * it writes none, and stops when the budget of `availableBytes` is spent (STOPPED).
+   * it writes none, and takes what it visits off the budget of `availableBytes`.
    *
    * Every word of a descriptor is loaded once. The loop ends: each turn either takes one of the `left`
    * descriptors that the current table and the queue size allow, or enters a table, once.
@@ -345,11 +344,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
     let out = 0;
     let writing = 0; // flag WRITE of the descriptor before
     for (;;) {
-      if (measuring && this.budget-- === 0) {
-        this.chainReadable = bytes - writable;
-        this.chainWritable = writable;
-        return STOPPED;
-      }
+      if (measuring) this.budget--;
       let words = u32;
       let d = (table + (index << SHIFT)) & WORD;
       if (!aligned) {
@@ -394,6 +389,8 @@ export class SplitDevice extends ChainReader implements DeviceRing {
         limit = Math.min(entries, left);
         left = limit;
         inTable = true;
+        // What refers to a table holds no segment.
+        if (measuring) this.budget++;
         index = 0;
         continue;
       }
@@ -487,6 +484,8 @@ export class SplitDevice extends ChainReader implements DeviceRing {
     if (ready > size) return this.broke(FAULT_AVAIL_IDX, BigInt(idx), BigInt(position));
     this.budget = AVAILABLE_BUDGET;
     for (let i = 0; i < ready && (this.availableIn < maxIn || this.availableOut < maxOut); i++) {
+      // Looked at between chains: one chain is bounded by the queue size anyway.
+      if (this.budget <= 0) break;
       const head = u16[this.availRing + ((position + i) & (size - 1))];
       let found: number;
       if (head >= size) found = this.suspected(FAULT_HEAD_RANGE, BigInt(head), BigInt(size));
@@ -500,7 +499,6 @@ export class SplitDevice extends ChainReader implements DeviceRing {
       }
       this.availableIn += this.chainWritable;
       this.availableOut += this.chainReadable;
-      if (found === STOPPED) break;
     }
     return 0;
   }
