@@ -108,9 +108,6 @@ const ONE_SLOT = 1 << (SLOTS_SHIFT - HELD_SHIFT);
 /** In POPPED: nothing that could be an id. */
 const NOBODY = 0xffff;
 
-// `walk` without pieces: for `availableBytes`.
-const NO_PIECES = -1;
-
 const CHAIN_BYTES_MAX = 0x100000000;
 
 /** Device side of a packed virtqueue (virtio 1.4, 2.8). Works in place on the driver's memory. */
@@ -384,8 +381,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
   /**
    * Follows the chain at `slot`, whose first flags say that it is available, and writes its pieces, as far as
    * `room` goes, from word `piece` on. Returns how many pieces it has and leaves the sums in `chain…`; or
-   * RESULT_BROKEN with the reason noted. With NO_PIECES it writes none, and takes what it visits off
-   * the budget of `availableBytes`.
+   * RESULT_BROKEN with the reason noted.
    *
    * Every word of a descriptor is loaded once. The loop ends: each turn either takes one of the descriptors
    * that the queue size allows, or enters a table, once.
@@ -394,7 +390,6 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     const { translation, size, ring, shared } = this;
     const { u16, u32 } = this.memory;
     const { at, window } = translation;
-    const measuring = piece === NO_PIECES;
     let windowHigh = window[WINDOW_HIGH];
     let windowLow = window[WINDOW_LOW];
     let windowLength = window[WINDOW_LENGTH];
@@ -418,7 +413,6 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     let out = 0;
     let writing = 0; // flag WRITE of the descriptor before
     for (;;) {
-      if (measuring) this.budget--;
       let words = u32;
       let d = (ring + (here << SHIFT)) & WORD;
       if (entries !== 0) {
@@ -462,8 +456,6 @@ export class PackedDevice extends ChainReader implements DeviceRing {
         aligned = (table & 3) === 0;
         if (aligned) table >>>= 2;
         entries = length >>> BYTES_SHIFT;
-        // What refers to a table holds no segment.
-        if (measuring) this.budget++;
         continue;
       }
 
@@ -518,6 +510,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     }
     this.chainId = u16[((ring + (here << SHIFT)) << 1) + ID];
     this.chainSlots = slots;
+    this.chainSegments = count;
     this.chainOut = out;
     this.chainIn = pieces - out;
     this.chainTables = entries !== 0 ? 1 : 0;
@@ -576,14 +569,12 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     let slot = this.availSlot;
     let available = Desc.availableUnder(this.availWrap);
     let { busy } = this;
-    this.budget = AVAILABLE_BUDGET;
+    let budget = AVAILABLE_BUDGET;
     // Ends: no more than `size` slots can be busy.
-    for (let i = 0; this.availableIn < maxIn || this.availableOut < maxOut; i++) {
-      // Looked at between chains: one chain is bounded by the queue size anyway.
-      if (this.budget <= 0) break;
+    for (let i = 0; (this.availableIn < maxIn || this.availableOut < maxOut) && budget > 0; i++) {
       const flags = acquire(this.shared, u16, ((ring + (slot << SHIFT)) << 1) + FLAGS);
       if ((flags & AVAIL_USED) !== available) break;
-      const found = this.walk(slot, available, flags, NO_PIECES, 0);
+      const found = this.walk(slot, available, flags, 0, 0);
       if (found < 0 || !this.admits(slot, busy, this.inFlight)) {
         // A bad chain will never be popped: what it promised does not count.
         if (i === 0) return this.convict();
@@ -591,6 +582,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
       }
       this.availableIn += this.chainWritable;
       this.availableOut += this.chainReadable;
+      budget -= this.chainSegments;
       busy += this.chainSlots;
       slot += this.chainSlots;
       if (slot >= size) {
