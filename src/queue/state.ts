@@ -60,7 +60,8 @@ function record(value: unknown, what: string): Record<string, unknown> {
 function array(value: unknown, what: string, max: number): unknown[] {
   if (!Array.isArray(value) || value.length > max)
     bad(`${what} must be an array of at most ${max}, got ${show(value)}`);
-  return value;
+  // Not the array itself: it may have holes, which `map` would leave as they are.
+  return Array.from(value);
 }
 
 /** A position of a ring: any 16-bit index (split), a slot and a wrap counter (packed). */
