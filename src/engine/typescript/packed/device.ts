@@ -839,7 +839,8 @@ export class PackedDevice extends ChainReader implements DeviceRing {
   private oldestDone(): number {
     const { heads, size, span } = this;
     if (span === 0 || span > size) return -1;
-    const place = (this.pops + size - span) % size;
+    const ahead = this.pops - span;
+    const place = ahead < 0 ? ahead + size : ahead;
     const id = heads[(place << HEAD_SHIFT) + POPPED];
     if (id >= size) return -1;
     const state = heads[(id << HEAD_SHIFT) + STATE];
@@ -945,6 +946,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
       events: this.events,
       unsignalled: this.unsignalled,
       elements,
+      span: this.span,
       fills,
     };
   }
@@ -957,8 +959,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     const busy =
       slotOf(state.avail) - slotOf(state.used) + (wrapOf(state.avail) === wrapOf(state.used) ? 0 : size);
     this.busy = busy;
-    this.span = 0;
-    let taken = 0;
+    this.span = state.span;
     for (const { id, writable, slots, ago, written } of elements) {
       const h = id << HEAD_SHIFT;
       // A forgotten one gets any place: no pop is remembered there with its id.
@@ -968,11 +969,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
       heads[h + WRITTEN] = Math.max(0, written);
       if (ago >= 0) heads[(place << HEAD_SHIFT) + POPPED] = id;
       if (written >= 0) this.filled++;
-      taken += slots;
-      if (this.inOrder) this.span = Math.max(this.span, ago + 1);
     }
-    // Slots that no element has: one that was detached, maybe before all that are left.
-    if (this.inOrder && busy > taken && this.span === elements.length) this.span++;
     for (const { offset, id, written, slots } of fills) {
       heads[(id << HEAD_SHIFT) + STATE] = (slots << SLOTS_SHIFT) | HELD;
       this.filledId[offset] = id + 1;

@@ -771,6 +771,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
       events: this.notifications ? 1 : 0,
       unsignalled: this.unsignalled,
       elements,
+      span: 0,
       fills,
     };
   }
