@@ -115,7 +115,7 @@ function tamper<State extends object>(state: State, list: Change[]): { state: St
     if (Array.isArray(old) && how < 60) {
       const i = value % (old.length + 1);
       if (how < 20) old.splice(i, 1);
-      else if (how < 40) old.push(JSON.parse(JSON.stringify(old[i] ?? 0)));
+      else if (how < 40) old.push(structuredClone(old[i] ?? 0));
       else [old[0], old[i]] = [old[i], old[0]];
       what.push(`${key}: entries changed (${how}, ${i})`);
     } else if (typeof old === 'number' && how < 60) {

@@ -190,6 +190,38 @@ describe('case 30: queues that are saved and restored', () => {
             }
           });
 
+          it('know what was detached', () => {
+            /** What comes back where the elements with a bit in `gone` were detached. */
+            const outcome = (gone: number, moved: boolean) => {
+              const driver = hosts.get(0).driverQueue({ ...options, areas, indirect: { policy: 'never' } });
+              let device = newDevice(1);
+              // Chains of one and of two slots.
+              for (const [token, n] of [1, 2, 1, 2].entries())
+                expect(driver.add([], new Array(n).fill(data), token)).to.equal(true);
+              const held = [0, 1, 2, 3].map(() => device.pop() as Element);
+              for (const i of [2, 0, 1, 3]) if ((gone >> i) & 1) device.detach(held[i]);
+              if (moved) {
+                const state = throughJson(device.save());
+                device.release();
+                device = newDevice(3);
+                device.restore(state);
+              }
+              const got: unknown[] = [device.inFlight];
+              for (const i of [1, 0, 3, 2])
+                if (!((gone >> i) & 1)) {
+                  device.push(held[i], 5);
+                  for (let back = driver.getBuf(); back; back = driver.getBuf()) got.push(back.token);
+                  got.push(device.inFlight);
+                }
+              got.push(driver.add([], [data, data], 9), driver.numFree, device.pop());
+              device.release();
+              driver.release();
+              return JSON.stringify(got);
+            };
+            for (let gone = 0; gone < 16; gone++)
+              expect(outcome(gone, true), `detached: ${gone.toString(2)}`).to.equal(outcome(gone, false));
+          });
+
           it('case 32: tokens come back once, tables are released once', () => {
             const driver = newDriver(0);
             for (const token of [1, 2, 3]) expect(driver.add([data], [data], token)).to.equal(true);
