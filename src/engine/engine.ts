@@ -110,6 +110,11 @@ export interface DeviceRingState {
   unsignalled: number;
   /** Forgotten ones first, by id; then in the order in which they were popped. */
   elements: ElementState[];
+  /**
+   * In-order use of a packed ring: elements popped since the one that the next used descriptor is for, with that
+   * one, also those detached. 0 otherwise.
+   */
+  span: number;
   /** Slots filled and not flushed. */
   fills: { offset: number; id: number; written: number; slots: number }[];
 }

@@ -387,6 +387,7 @@ export class DriverQueue extends Queue<DriverRing> {
     const { config } = this.plan;
     const checked = this.counted(() => checkDriverState(state, config, this.memory.buffer.byteLength));
     const tables = config.indirect || checked.tables.length > 0 ? checked.tables : config.tables;
+    this.counted(() => checkApart({ ...config, tables }, 'the saved state does not fit: the table memory'));
     const mine = tables.address === config.tables.address && tables.length === config.tables.length;
     const now = copyAreas(this.memory, config);
     // Whether this queue has written anything yet: the first two areas are its own.
@@ -463,10 +464,9 @@ function planRing(
       locate,
     );
     const tables = indirect ? tableMemory(tableOption, size, take, locate) : { address: 0, length: 0 };
-    for (const area of AREAS)
-      if (areas[area] < tables.address + tables.length && tables.address < areas[area] + layout[area].bytes)
-        throw new VringError('EINVAL', `indirect.memory overlaps areas.${area} at ${areas[area]}`);
-    return { config: { ...wanted, areas, tables }, blocks };
+    const config = { ...wanted, areas, tables };
+    checkApart(config, 'indirect.memory');
+    return { config, blocks };
   } catch (error) {
     for (const address of blocks) arena.free(address);
     throw error;
@@ -474,6 +474,14 @@ function planRing(
 }
 
 const AREAS = ['descriptor', 'driver', 'device'] as const;
+
+/** Throws EINVAL if the table memory overlaps the ring. */
+function checkApart({ ring, size, areas, tables }: DriverRingConfig, what: string): void {
+  const layout = areaLayout(ring, size);
+  for (const area of AREAS)
+    if (areas[area] < tables.address + tables.length && tables.address < areas[area] + layout[area].bytes)
+      throw new VringError('EINVAL', `${what} overlaps areas.${area} at ${areas[area]}`);
+}
 
 function copyAreas(memory: LinearMemory, { ring, size, areas }: DriverRingConfig): Uint8Array[] {
   const layout = areaLayout(ring, size);

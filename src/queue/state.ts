@@ -60,7 +60,8 @@ function record(value: unknown, what: string): Record<string, unknown> {
 function array(value: unknown, what: string, max: number): unknown[] {
   if (!Array.isArray(value) || value.length > max)
     bad(`${what} must be an array of at most ${max}, got ${show(value)}`);
-  return value;
+  // Not the array itself: it may have holes, which `map` would leave as they are.
+  return Array.from(value);
 }
 
 /** A position of a ring: any 16-bit index (split), a slot and a wrap counter (packed). */
@@ -278,6 +279,15 @@ export function checkDeviceState(state: unknown, config: DeviceRingConfig): Devi
   const ahead = distance(ring, size, used, avail);
   if (slots > size || ahead < slots || (ring === 'packed' && ahead > size))
     bad(`avail ${avail} is ${ahead} ahead of used ${used}, with ${slots} in flight`);
+  const span = int(given.span, 'span', 0, ring === 'packed' && inOrder ? size : 0);
+  if (ring === 'packed' && inOrder) {
+    // Those that were detached have slots, and nobody else has.
+    const detached = span - elements.length;
+    if (detached < 0 || detached > ahead - slots || (detached === 0 && ahead > slots))
+      bad(`span ${span} with ${elements.length} elements, and ${ahead - slots} slots beside theirs`);
+    if (elements.some(({ ago }) => ago < 0 || ago >= span))
+      bad(`an element was popped before the one to be used next, ${span} ago`);
+  }
   return {
     side: 'device',
     ...queue,
@@ -286,6 +296,7 @@ export function checkDeviceState(state: unknown, config: DeviceRingConfig): Devi
     events: int(given.events, 'events', 0, ring === 'packed' && config.eventIdx ? 2 : 1),
     unsignalled: int(given.unsignalled, 'unsignalled', 0, 0x10000),
     elements,
+    span,
     fills,
   };
 }

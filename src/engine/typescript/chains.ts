@@ -19,14 +19,13 @@ export abstract class ChainReader extends BaseRing {
   protected chainOut = 0;
   protected chainIn = 0;
   protected chainTables = 0;
+  protected chainSegments = 0;
   protected chainReadable = 0;
   protected chainWritable = 0;
   // Why the last chain was refused: it becomes the ring's fault only if the chain is first in line.
   private suspect = FAULT_NONE;
   private suspectA = 0n;
   private suspectB = 0n;
-  /** Descriptors that `availableBytes` may still visit. */
-  protected budget = 0;
 
   protected constructor(memory: LinearMemory, regions: Regions) {
     super(memory);

@@ -230,6 +230,8 @@ export class WasmDevice extends WasmRing implements DeviceRing {
       events: this.word(L.DEVICE_EVENTS),
       unsignalled: this.word(L.DEVICE_UNSIGNALLED),
       elements,
+      // Kept up in order only.
+      span: this.config.inOrder ? this.word(L.DEVICE_SPAN) : 0,
       fills,
     };
   }
@@ -237,16 +239,6 @@ export class WasmDevice extends WasmRing implements DeviceRing {
   /** Slots between the positions of a packed ring. */
   private between({ avail, used }: DeviceRingState): number {
     return (avail & 0x7fff) - (used & 0x7fff) + ((avail ^ used) & 0x8000 ? this.config.size : 0);
-  }
-
-  /** Pops from the one on that the next used descriptor is for. */
-  private span(state: DeviceRingState): number {
-    const { elements } = state;
-    const oldest = elements.reduce((most, { ago }) => Math.max(most, ago + 1), 0);
-    const slots = elements.reduce((sum, element) => sum + element.slots, 0);
-    // Slots that no element has: one that was detached, maybe before all that are left.
-    const detached = this.between(state) > slots;
-    return detached && oldest === elements.length ? oldest + 1 : oldest;
   }
 
   /** Record of the used entry `offset` slots behind the position in `words`. */
@@ -272,7 +264,7 @@ export class WasmDevice extends WasmRing implements DeviceRing {
     this.wordSet(L.DEVICE_SLOTS, ring === 'packed' ? this.between(state) : elements.length + fills.length);
     this.wordSet(L.DEVICE_FILLS, inOrder ? done.length : fills.length);
     this.wordSet(L.DEVICE_ORDER, next);
-    this.wordSet(L.DEVICE_SPAN, ring === 'packed' && inOrder ? this.span(state) : 0);
+    this.wordSet(L.DEVICE_SPAN, state.span);
     this.wordSet(L.DEVICE_FILL_FIRST, ring === 'packed' ? 0 : state.used % size);
     for (const { id, writable, slots, ago, written } of elements) {
       const record = this.heads + id * L.HEAD_BYTES;

@@ -108,9 +108,6 @@ const ONE_SLOT = 1 << (SLOTS_SHIFT - HELD_SHIFT);
 /** In POPPED: nothing that could be an id. */
 const NOBODY = 0xffff;
 
-// `walk` without pieces: for `availableBytes`.
-const NO_PIECES = -1;
-
 const CHAIN_BYTES_MAX = 0x100000000;
 
 /** Device side of a packed virtqueue (virtio 1.4, 2.8). Works in place on the driver's memory. */
@@ -384,8 +381,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
   /**
    * Follows the chain at `slot`, whose first flags say that it is available, and writes its pieces, as far as
    * `room` goes, from word `piece` on. Returns how many pieces it has and leaves the sums in `chain…`; or
-   * RESULT_BROKEN with the reason noted. With NO_PIECES it writes none, and takes what it visits off
-   * the budget of `availableBytes`.
+   * RESULT_BROKEN with the reason noted.
    *
    * Every word of a descriptor is loaded once. The loop ends: each turn either takes one of the descriptors
    * that the queue size allows, or enters a table, once.
@@ -394,7 +390,6 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     const { translation, size, ring, shared } = this;
     const { u16, u32 } = this.memory;
     const { at, window } = translation;
-    const measuring = piece === NO_PIECES;
     let windowHigh = window[WINDOW_HIGH];
     let windowLow = window[WINDOW_LOW];
     let windowLength = window[WINDOW_LENGTH];
@@ -418,7 +413,6 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     let out = 0;
     let writing = 0; // flag WRITE of the descriptor before
     for (;;) {
-      if (measuring) this.budget--;
       let words = u32;
       let d = (ring + (here << SHIFT)) & WORD;
       if (entries !== 0) {
@@ -462,8 +456,6 @@ export class PackedDevice extends ChainReader implements DeviceRing {
         aligned = (table & 3) === 0;
         if (aligned) table >>>= 2;
         entries = length >>> BYTES_SHIFT;
-        // What refers to a table holds no segment.
-        if (measuring) this.budget++;
         continue;
       }
 
@@ -518,6 +510,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     }
     this.chainId = u16[((ring + (here << SHIFT)) << 1) + ID];
     this.chainSlots = slots;
+    this.chainSegments = count;
     this.chainOut = out;
     this.chainIn = pieces - out;
     this.chainTables = entries !== 0 ? 1 : 0;
@@ -576,14 +569,12 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     let slot = this.availSlot;
     let available = Desc.availableUnder(this.availWrap);
     let { busy } = this;
-    this.budget = AVAILABLE_BUDGET;
+    let budget = AVAILABLE_BUDGET;
     // Ends: no more than `size` slots can be busy.
-    for (let i = 0; this.availableIn < maxIn || this.availableOut < maxOut; i++) {
-      // Looked at between chains: one chain is bounded by the queue size anyway.
-      if (this.budget <= 0) break;
+    for (let i = 0; (this.availableIn < maxIn || this.availableOut < maxOut) && budget > 0; i++) {
       const flags = acquire(this.shared, u16, ((ring + (slot << SHIFT)) << 1) + FLAGS);
       if ((flags & AVAIL_USED) !== available) break;
-      const found = this.walk(slot, available, flags, NO_PIECES, 0);
+      const found = this.walk(slot, available, flags, 0, 0);
       if (found < 0 || !this.admits(slot, busy, this.inFlight)) {
         // A bad chain will never be popped: what it promised does not count.
         if (i === 0) return this.convict();
@@ -591,6 +582,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
       }
       this.availableIn += this.chainWritable;
       this.availableOut += this.chainReadable;
+      budget -= this.chainSegments;
       busy += this.chainSlots;
       slot += this.chainSlots;
       if (slot >= size) {
@@ -847,7 +839,8 @@ export class PackedDevice extends ChainReader implements DeviceRing {
   private oldestDone(): number {
     const { heads, size, span } = this;
     if (span === 0 || span > size) return -1;
-    const place = (this.pops + size - span) % size;
+    const ahead = this.pops - span;
+    const place = ahead < 0 ? ahead + size : ahead;
     const id = heads[(place << HEAD_SHIFT) + POPPED];
     if (id >= size) return -1;
     const state = heads[(id << HEAD_SHIFT) + STATE];
@@ -953,6 +946,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
       events: this.events,
       unsignalled: this.unsignalled,
       elements,
+      span: this.span,
       fills,
     };
   }
@@ -965,8 +959,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     const busy =
       slotOf(state.avail) - slotOf(state.used) + (wrapOf(state.avail) === wrapOf(state.used) ? 0 : size);
     this.busy = busy;
-    this.span = 0;
-    let taken = 0;
+    this.span = state.span;
     for (const { id, writable, slots, ago, written } of elements) {
       const h = id << HEAD_SHIFT;
       // A forgotten one gets any place: no pop is remembered there with its id.
@@ -976,11 +969,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
       heads[h + WRITTEN] = Math.max(0, written);
       if (ago >= 0) heads[(place << HEAD_SHIFT) + POPPED] = id;
       if (written >= 0) this.filled++;
-      taken += slots;
-      if (this.inOrder) this.span = Math.max(this.span, ago + 1);
     }
-    // Slots that no element has: one that was detached, maybe before all that are left.
-    if (this.inOrder && busy > taken && this.span === elements.length) this.span++;
     for (const { offset, id, written, slots } of fills) {
       heads[(id << HEAD_SHIFT) + STATE] = (slots << SLOTS_SHIFT) | HELD;
       this.filledId[offset] = id + 1;

@@ -104,9 +104,6 @@ const FILLED = 0x20000;
 /** In POPPED: nothing that could be a head. */
 const NOBODY = 0xffff;
 
-// `walk` without pieces: for `availableBytes`.
-const NO_PIECES = -1;
-
 const CHAIN_BYTES_MAX = 0x100000000;
 
 /** Device side of a split virtqueue (virtio 1.4, 2.7). Works in place on the driver's memory. */
@@ -312,8 +309,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
 
   /**
    * Follows the chain of `head` and writes its pieces, as far as `room` goes, from word `piece` on. Returns how
-   * many pieces it has and leaves the sums in `chain…`; or RESULT_BROKEN with the reason noted. With NO_PIECES
-   * it writes none, and takes what it visits off the budget of `availableBytes`.
+   * many pieces it has and leaves the sums in `chain…`; or RESULT_BROKEN with the reason noted.
    *
    * Every word of a descriptor is loaded once. The loop ends: each turn either takes one of the `left`
    * descriptors that the current table and the queue size allow, or enters a table, once.
@@ -322,7 +318,6 @@ export class SplitDevice extends ChainReader implements DeviceRing {
     const { translation, size } = this;
     const { u32 } = this.memory;
     const { at, window } = translation;
-    const measuring = piece === NO_PIECES;
     let windowHigh = window[WINDOW_HIGH];
     let windowLow = window[WINDOW_LOW];
     let windowLength = window[WINDOW_LENGTH];
@@ -335,6 +330,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
     let entries = size | 0;
     let limit = entries;
     let left = entries;
+    let before = 0; // descriptors visited before the table
     let index = head | 0;
     let inTable = false;
     let moved = false;
@@ -344,7 +340,6 @@ export class SplitDevice extends ChainReader implements DeviceRing {
     let out = 0;
     let writing = 0; // flag WRITE of the descriptor before
     for (;;) {
-      if (measuring) this.budget--;
       let words = u32;
       let d = (table + (index << SHIFT)) & WORD;
       if (!aligned) {
@@ -386,11 +381,10 @@ export class SplitDevice extends ChainReader implements DeviceRing {
         aligned = (table & 3) === 0;
         if (aligned) table >>>= 2;
         entries = length >>> BYTES_SHIFT;
+        before = limit - left;
         limit = Math.min(entries, left);
         left = limit;
         inTable = true;
-        // What refers to a table holds no segment.
-        if (measuring) this.budget++;
         index = 0;
         continue;
       }
@@ -441,6 +435,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
     this.chainOut = out;
     this.chainIn = pieces - out;
     this.chainTables = inTable ? 1 : 0;
+    this.chainSegments = before + limit - left;
     this.chainReadable = bytes - writable;
     this.chainWritable = writable;
     if (moved) {
@@ -482,16 +477,16 @@ export class SplitDevice extends ChainReader implements DeviceRing {
     const idx = acquire(this.shared, u16, this.availIdx);
     const ready = (idx - position) & 0xffff;
     if (ready > size) return this.broke(FAULT_AVAIL_IDX, BigInt(idx), BigInt(position));
-    this.budget = AVAILABLE_BUDGET;
+    let budget = AVAILABLE_BUDGET;
     for (let i = 0; i < ready && (this.availableIn < maxIn || this.availableOut < maxOut); i++) {
       // Looked at between chains: one chain is bounded by the queue size anyway.
-      if (this.budget <= 0) break;
+      if (budget <= 0) break;
       const head = u16[this.availRing + ((position + i) & (size - 1))];
       let found: number;
       if (head >= size) found = this.suspected(FAULT_HEAD_RANGE, BigInt(head), BigInt(size));
       else if (heads[(head << HEAD_SHIFT) + STATE] !== 0)
         found = this.suspected(FAULT_HEAD_IN_FLIGHT, BigInt(head), BigInt(this.inFlight));
-      else found = this.walk(head, NO_PIECES, 0);
+      else found = this.walk(head, 0, 0);
       if (found < 0) {
         // A bad chain will never be popped: what it promised does not count.
         if (i === 0) return this.convict();
@@ -499,6 +494,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
       }
       this.availableIn += this.chainWritable;
       this.availableOut += this.chainReadable;
+      budget -= this.chainSegments;
     }
     return 0;
   }
@@ -775,6 +771,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
       events: this.notifications ? 1 : 0,
       unsignalled: this.unsignalled,
       elements,
+      span: 0,
       fills,
     };
   }
