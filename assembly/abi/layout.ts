@@ -67,6 +67,8 @@ export const EVENT_FAR = 0x8000;
 
 /** Most descriptors that one query of the available bytes visits: what bounds it against a hostile ring. */
 export const AVAILABLE_BUDGET = 0x100000;
+/** Bytes that the segments of a chain may have in all (virtio 1.4, 2.7.4.2, 2.8.5). */
+export const CHAIN_BYTES_MAX = 0x1_0000_0000;
 
 // ---- Records that bursts are made of ----
 
