@@ -204,7 +204,7 @@ export function checkDriverState(state: unknown, config: DriverRingConfig, memor
     free,
     buffers,
     batchLeft,
-    batchLength: int(given.batchLength, 'batchLength', 0, batchLeft > 0 ? last.writable : U32),
+    batchLength: int(given.batchLength, 'batchLength', 0, batchLeft > 0 ? last.writable : 0),
     cursor: int(given.cursor, 'cursor', 0, Math.floor(tables.length / L.DESC_BYTES)),
   };
 }
