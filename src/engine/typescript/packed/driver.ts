@@ -503,7 +503,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
 
   /**
    * `getBurst` where buffers come back in order: a used descriptor completes all up to the one that it names,
-   * those before it with their whole length (2.8.9). Ids are given out in turn, so no free list is needed to
+   * those before it with their whole length (2.8.8). Ids are given out in turn, so no free list is needed to
    * know how many that are.
    */
   private getInOrder(completions: number, max: number): number {
