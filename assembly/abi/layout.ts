@@ -229,7 +229,7 @@ export const FAULT_SEGMENT_ORDER = 8;
 export const FAULT_INDIRECT_REFUSED = 9;
 /** The INDIRECT flag is set inside an indirect table (descriptor a, flags b). */
 export const FAULT_INDIRECT_NESTED = 10;
-/** INDIRECT together with NEXT in one split descriptor (descriptor a, flags b). */
+/** INDIRECT together with NEXT, or in a packed chain behind another descriptor (descriptor or slot a, flags b). */
 export const FAULT_INDIRECT_NEXT = 11;
 /** Table length a is 0 or not a multiple of 16; b = table address. */
 export const FAULT_TABLE_LENGTH = 12;

@@ -243,7 +243,7 @@ describe('cases of a packed device', () => {
           () => offer([seg(), seg({ addr: TABLE, len: 32, flags: INDIRECT })]),
           'EPROTO',
           'descriptor 1',
-          'INDIRECT with NEXT',
+          'INDIRECT behind another',
         );
       });
 
