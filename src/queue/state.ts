@@ -14,7 +14,8 @@ import type {
 } from '../engine/engine.js';
 import { show, VringError } from '../errors.js';
 
-interface SavedQueue {
+/** What saved queues of both sides have in common. */
+export interface SavedQueue {
   version: 1;
   ring: RingFormat;
   size: number;
