@@ -267,7 +267,7 @@ export class PackedDevice extends Queue {
           segmentAddr = descAddr(entry);
           const entryRest = descRest(entry);
           segmentLen = restLen(entryRest);
-          // No other flag, and no id, means anything in a table (2.8.8).
+          // No other flag, and no id, means anything in a table (2.8.7).
           write = (restFlags(entryRest) & DESC_F_WRITE) != 0;
         }
         if (++total > size) return this.bad(FAULT_CHAIN_LONG, first, size);
@@ -295,7 +295,7 @@ export class PackedDevice extends Queue {
         slot = 0;
         wrap = !wrap;
       }
-      // The driver publishes the head last, so whatever belongs to the chain is there (2.8.16).
+      // The driver publishes the head last, so whatever belongs to the chain is there (2.8.17).
       flags = descFlags(descriptor(ring, slot));
       if (ownerBits(flags) != availBits(wrap)) return this.bad(FAULT_DESC_UNAVAILABLE, first, slot);
     }
@@ -760,7 +760,7 @@ export class PackedDevice extends Queue {
     return pushed;
   }
 
-  /** Publishes all that is done from the oldest element on, in as few used descriptors as may be (2.8.9). */
+  /** Publishes all that is done from the oldest element on, in as few used descriptors as may be (2.8.8). */
   private publishDone(): void {
     const size = this.size;
     // An element that was detached, or is not done, holds up all that were popped after it.

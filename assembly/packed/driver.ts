@@ -12,7 +12,6 @@ import {
   DRIVER_FREE,
   DRIVER_IN_FLIGHT,
   DRIVER_NUM_FREE,
-  DRIVER_OLDEST,
   DRIVER_UNKICKED,
   DRIVER_USED,
   EVENT_BYTES,
@@ -652,9 +651,9 @@ export class PackedDriver extends Queue {
     store<u32>(words, this.freeId, DRIVER_FREE << 2);
     store<u32>(words, this.numFree, DRIVER_NUM_FREE << 2);
     store<u32>(words, this.inFlight, DRIVER_IN_FLIGHT << 2);
-    store<u32>(words, 0, DRIVER_OLDEST << 2);
     store<u32>(words, this.batchLeft, DRIVER_BATCH_LEFT << 2);
-    store<u32>(words, this.batchLength, DRIVER_BATCH_LENGTH << 2);
+    // Without an open batch it is the length of one that was handed out.
+    store<u32>(words, this.batchLeft > 0 ? this.batchLength : 0, DRIVER_BATCH_LENGTH << 2);
   }
 
   load(words: usize): void {

@@ -536,9 +536,9 @@ export class SplitDriver extends Queue {
     store<u32>(words, this.freeHead, DRIVER_FREE << 2);
     store<u32>(words, this.numFree, DRIVER_NUM_FREE << 2);
     store<u32>(words, this.inFlight, DRIVER_IN_FLIGHT << 2);
-    store<u32>(words, this.oldest, DRIVER_OLDEST << 2);
     store<u32>(words, this.batchLeft, DRIVER_BATCH_LEFT << 2);
-    store<u32>(words, this.batchLength, DRIVER_BATCH_LENGTH << 2);
+    // Without an open batch it is the length of one that was handed out.
+    store<u32>(words, this.batchLeft > 0 ? this.batchLength : 0, DRIVER_BATCH_LENGTH << 2);
   }
 
   load(words: usize): void {

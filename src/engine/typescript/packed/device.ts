@@ -782,7 +782,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
   }
 
   /**
-   * In-order use (2.8.9): publishes the elements that are done, from the oldest one on, up to one that is not. A
+   * In-order use (2.8.8): publishes the elements that are done, from the oldest one on, up to one that is not. A
    * used descriptor names the last element of a batch and lies where its first one would; those before it
    * count as used completely, so only such elements go without a descriptor of their own.
    */
