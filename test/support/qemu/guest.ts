@@ -26,6 +26,8 @@ const TABLE_BYTES = 256 * 1024;
 const DEADLINE_MS = 30_000;
 /** Looks at a word before the processor is left to others. */
 const SPINS = 20;
+/** Looks at a word between two at the device's status. */
+const LOOKS = 100;
 /** What interrupts store. */
 const RAISED = 0x1234;
 
@@ -68,6 +70,7 @@ export class Interrupt {
   constructor(
     private readonly words: Int32Array,
     private readonly index: number,
+    private readonly device: PciTransport,
   ) {}
 
   /** Lowers it. @returns whether it was raised */
@@ -77,12 +80,13 @@ export class Interrupt {
     return raised;
   }
 
-  /** Waits until it is raised, and lowers it. */
+  /** Waits until it is raised, and lowers it. Throws if there is no device any more that could raise it. */
   async wait(): Promise<void> {
     const start = Date.now();
-    for (let looks = 0; !this.clear(); looks++) {
+    for (let looks = 1; !this.clear(); looks++) {
       if (Date.now() - start > DEADLINE_MS) throw new Error('no interrupt came');
       await (looks < SPINS ? setImmediate() : sleep(1));
+      if (looks % LOOKS === 0) await this.device.readStatus();
     }
   }
 }
@@ -113,8 +117,23 @@ export class GuestQueue {
     await this.device.reset();
     const areas = this.guest.areas(this.driver.ring, size, this.blocks);
     const tokens = this.driver.resize(size, areas);
-    await this.device.enable({ size, areas: this.guest.toDevice(areas), vector });
+    await this.enable(vector);
     return tokens;
+  }
+
+  /** Tells the device where the ring is. */
+  async enable(vector: number): Promise<void> {
+    const { size, areas } = this.driver;
+    const { guest } = this;
+    await this.device.enable({
+      size,
+      areas: {
+        descriptor: guest.physical(areas.descriptor),
+        driver: guest.physical(areas.driver),
+        device: guest.physical(areas.device),
+      },
+      vector,
+    });
   }
 
   /** Gives everything back. The device must have been reset, or be gone. */
@@ -181,6 +200,11 @@ export class Guest {
     return address - this.mapping.address;
   }
 
+  /** Where a physical address of the machine lies in the engine's memory. */
+  local(physical: number): number {
+    return physical + this.mapping.address;
+  }
+
   /** A part of a buffer, as the device finds it. */
   segment(address: number, length: number): Segment {
     return { address: this.physical(address), length };
@@ -197,19 +221,11 @@ export class Guest {
     return { descriptor: take('descriptor'), driver: take('driver'), device: take('device') };
   }
 
-  toDevice(areas: { descriptor: number; driver: number; device: number }) {
-    return {
-      descriptor: this.physical(areas.descriptor),
-      driver: this.physical(areas.driver),
-      device: this.physical(areas.device),
-    };
-  }
-
   /** Points a vector at a word of RAM. */
   async interrupt(vector: number, blocks: number[]): Promise<Interrupt> {
     const address = this.ram.alloc(4);
     blocks.push(address);
-    const interrupt = new Interrupt(this.words, address / 4);
+    const interrupt = new Interrupt(this.words, address / 4, this.device);
     interrupt.clear();
     await this.device.msix?.setEntry(vector, this.physical(address), RAISED);
     return interrupt;
@@ -240,8 +256,9 @@ export class Guest {
     });
     const device = await this.device.queue(index);
     const interrupt = await this.interrupt(vector, blocks);
-    await device.enable({ size, areas: this.toDevice(areas), vector });
-    return new GuestQueue(this, device, driver, interrupt, blocks);
+    const queue = new GuestQueue(this, device, driver, interrupt, blocks);
+    await queue.enable(vector);
+    return queue;
   }
 
   /** Ends QEMU and sees that everything taken from memory was given back. */

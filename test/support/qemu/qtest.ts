@@ -4,6 +4,9 @@ type Width = 1 | 2 | 4;
 
 const SUFFIX = { 1: 'b', 2: 'w', 4: 'l' } as const;
 
+/** QEMU answers in less than a millisecond, unless it hangs. */
+const ANSWER_MS = 20_000;
+
 /** A command that was sent and has no answer yet. */
 interface Waiting {
   resolve: (value: string) => void;
@@ -23,6 +26,10 @@ export class Qtest {
     socket.setEncoding('utf8');
     socket.on('data', (text) => this.take(String(text)));
     socket.on('error', (error) => this.end(error));
+    socket.setTimeout(ANSWER_MS, () => {
+      // Without commands there is nothing to answer.
+      if (this.waiting.length > 0) socket.destroy(new Error(`QEMU did not answer for ${ANSWER_MS} ms`));
+    });
     socket.on('close', () => this.end(new Error('QEMU closed the qtest connection')));
   }
 
