@@ -70,6 +70,7 @@ export function splitDriverInit(
   inOrder: bool,
   indirect: bool,
   strict: bool,
+  addressOffset: u64,
 ): void {
   changetype<SplitDriver>(self).init(
     size,
@@ -83,6 +84,7 @@ export function splitDriverInit(
     inOrder,
     indirect,
     strict,
+    addressOffset,
   );
 }
 
@@ -273,6 +275,7 @@ export function packedDriverInit(
   inOrder: bool,
   indirect: bool,
   strict: bool,
+  addressOffset: u64,
 ): void {
   changetype<PackedDriver>(self).init(
     size,
@@ -287,6 +290,7 @@ export function packedDriverInit(
     inOrder,
     indirect,
     strict,
+    addressOffset,
   );
 }
 

@@ -1,29 +1,53 @@
 import { machine, type Report, type Result } from '../src/cli/report.js';
+import type { RingFormat } from '../src/index.js';
 import { type Case, heapOf, type Plan, runPlan, stepsOf } from './harness/rounds.js';
 import type { Chart, Suite, SuiteOptions, Watch } from './harness/suite.js';
-import type { CycleOptions } from './ring-cycle/options.js';
+import type { CycleParams } from './ring-cycle/options.js';
 
-const RING = 'split';
 /** What is varied one parameter at a time. */
-const CENTRE: CycleOptions = { burst: 32, size: 256, segments: 1, eventIdx: true };
+const CENTRE: CycleParams = { burst: 32, size: 256, segments: 1, eventIdx: true };
 
-const CONTENDERS = {
-  'wasm-burst': 'wasm',
-  'wasm-methods': 'wasm',
-  'wasm-single': 'wasm',
-  'typescript-burst': 'typescript',
-  'typescript-methods': 'typescript',
-  'typescript-single': 'typescript',
-  'bare-loop': 'none',
+const ENGINES: Plan['contenders'] = {
+  'wasm-burst': { engine: 'wasm' },
+  'wasm-methods': { engine: 'wasm' },
+  'wasm-single': { engine: 'wasm' },
+  'typescript-burst': { engine: 'typescript' },
+  'typescript-methods': { engine: 'typescript' },
+  'typescript-single': { engine: 'typescript' },
 };
 
-const RATIOS: Plan['ratios'] = [
+const ENGINE_RATIOS: Plan['ratios'] = [
   ['wasm-burst', 'typescript-single', null],
   ['wasm-burst', 'typescript-burst', null],
-  ['typescript-burst', 'bare-loop', null],
 ];
 
-/** On the burst path, per engine. */
+/** The bare loop has the loads and stores of a split ring. */
+const SPLIT: Pick<Plan, 'contenders' | 'ratios'> = {
+  contenders: { ...ENGINES, 'bare-loop': { engine: 'none' } },
+  ratios: [...ENGINE_RATIOS, ['typescript-burst', 'bare-loop', null]],
+};
+
+const PACKED: Pick<Plan, 'contenders' | 'ratios'> = { contenders: ENGINES, ratios: ENGINE_RATIOS };
+
+/** Formats and orders against each other, on each engine. */
+function formats(engine: 'wasm' | 'typescript'): Pick<Plan, 'contenders' | 'ratios'> {
+  const task = `${engine}-burst`;
+  const rings = ['split', 'packed'] as const;
+  const of = (ring: RingFormat, inOrder: boolean) => `${engine}-${ring}${inOrder ? '-in-order' : ''}`;
+  return {
+    contenders: Object.fromEntries(
+      [false, true].flatMap((inOrder) =>
+        rings.map((ring) => [of(ring, inOrder), { engine, task, ring, params: { inOrder } }]),
+      ),
+    ),
+    ratios: [
+      [of('packed', false), of('split', false), null],
+      ...rings.map((ring): Plan['ratios'][number] => [of(ring, true), of(ring, false), null]),
+    ],
+  };
+}
+
+/** On the burst path, per engine and ring. */
 const HEAP = ['wasm-burst', 'typescript-burst'] as const;
 const HEAP_BUFFERS = 10_000_000;
 
@@ -61,8 +85,8 @@ const QUICK: Sweep = {
 };
 
 /** Burst × segments in full, ring size and event index from the centre; a burst that does not fit is left out. */
-export function casesOf({ bursts, segments, sizes, eventIdx }: Sweep): Case[] {
-  const cases: CycleOptions[] = [];
+export function casesOf({ bursts, segments, sizes, eventIdx }: Sweep, ring: RingFormat): Case[] {
+  const cases: CycleParams[] = [];
   for (const count of segments) for (const burst of bursts) cases.push({ ...CENTRE, burst, segments: count });
   for (const size of sizes) cases.push({ ...CENTRE, size, burst: Math.min(CENTRE.burst, size) });
   for (const on of eventIdx) cases.push({ ...CENTRE, eventIdx: on });
@@ -73,7 +97,7 @@ export function casesOf({ bursts, segments, sizes, eventIdx }: Sweep): Case[] {
       const key = JSON.stringify(params);
       return !seen.has(key) && seen.add(key);
     })
-    .map((params) => ({ ring: RING, params: { ...params } }));
+    .map((params) => ({ ring, params: { ...params } }));
 }
 
 export const ringCycle: Suite = {
@@ -84,58 +108,89 @@ export const ringCycle: Suite = {
 };
 
 export async function runRingCycle(sweep: Sweep, watch: Watch): Promise<Report> {
-  const plan: Plan = {
+  const { runs, runMs, warmUpMs } = sweep;
+  const common = {
     entry: 'ring-cycle.worker',
     source: import.meta.url,
-    contenders: CONTENDERS,
-    cases: casesOf(sweep),
-    ratios: RATIOS,
     unit: 'ns/buffer',
-    runs: sweep.runs,
-    runMs: sweep.runMs,
-    warmUpMs: sweep.warmUpMs,
+    runs,
+    runMs,
+    warmUpMs,
   };
-  watch.start(stepsOf(plan) + HEAP.length);
-  const { results, ratios } = await runPlan(plan, watch);
-  for (const name of HEAP) {
-    results.push(await heapResult(plan, name, sweep.heapBuffers));
+  const bySegments = casesOf({ ...sweep, bursts: [CENTRE.burst], sizes: [], eventIdx: [] }, 'split');
+  const plans: Plan[] = [
+    { ...common, ...SPLIT, cases: casesOf(sweep, 'split') },
+    { ...common, ...PACKED, cases: casesOf(sweep, 'packed') },
+    { ...common, ...formats('wasm'), cases: bySegments },
+    { ...common, ...formats('typescript'), cases: bySegments },
+  ];
+  const heaps = plans.slice(0, 2).flatMap((plan) => HEAP.map((name) => ({ plan, name })));
+  watch.start(plans.reduce((sum, plan) => sum + stepsOf(plan), heaps.length));
+  const report: Report = { suite: ringCycle.name, machine: machine(), results: [], ratios: [] };
+  for (const plan of plans) {
+    const { results, ratios } = await runPlan(plan, watch);
+    report.results.push(...results);
+    report.ratios.push(...ratios);
+  }
+  for (const { plan, name } of heaps) {
+    report.results.push(await heapResult(plan, name, sweep.heapBuffers));
     watch.step('heap');
   }
-  return { suite: ringCycle.name, machine: machine(), results, ratios };
+  return report;
 }
 
 async function heapResult(plan: Plan, name: (typeof HEAP)[number], wanted: number): Promise<Result> {
-  const params = { ...CENTRE };
-  const { bytes, buffers, collections } = await heapOf(plan, name, params, wanted);
+  const at = { ring: plan.cases[0].ring, params: { ...CENTRE } };
+  const { bytes, buffers, collections } = await heapOf(plan, name, at, wanted);
   return {
     name: 'heap-per-buffer',
-    engine: CONTENDERS[name],
-    ring: RING,
+    engine: plan.contenders[name].engine,
+    ring: at.ring,
     unit: 'bytes',
     median: bytes,
     min: bytes,
     max: bytes,
     runs: 1,
-    params: { ...params, buffers, collections },
+    params: { ...at.params, buffers, collections },
   };
 }
 
 function charts({ results }: Report): Chart[] {
   const timed = results.filter(({ unit }) => unit === 'ns/buffer');
-  /** Results at the centre but for the parameters in `free`. */
-  const at = (fixed: Partial<CycleOptions>) =>
+  const { burst, size } = CENTRE;
+  const format = timed.filter(({ name }) => !(name in SPLIT.contenders));
+  return [
+    ...(['split', 'packed'] as const).flatMap((ring) =>
+      engineCharts(
+        ring,
+        timed.filter((result) => result.ring === ring && result.name in SPLIT.contenders),
+      ),
+    ),
+    ...(['wasm', 'typescript'] as const).map((engine) => ({
+      title: `Split, packed and in-order, ${engine}`,
+      subtitle: `ring size ${size}, burst ${burst}, event index`,
+      x: 'segments',
+      label: 'segments per buffer',
+      results: format.filter((result) => result.engine === engine),
+    })),
+  ];
+}
+
+function engineCharts(ring: RingFormat, timed: Result[]): Chart[] {
+  /** Results at the centre but for the parameters that are not `fixed`. */
+  const at = (fixed: Partial<CycleParams>) =>
     timed.filter(({ params }) => Object.entries(fixed).every(([key, value]) => params[key] === value));
   const { burst, size, segments, eventIdx } = CENTRE;
   return [
     {
-      title: 'By burst',
-      subtitle: `ring ${size}, ${segments} segment, event index`,
+      title: `By burst, ${ring}`,
+      subtitle: `ring size ${size}, ${segments} segment, event index`,
       x: 'burst',
       label: 'buffers per burst',
       results: at({ size, segments, eventIdx }),
     },
     {
-      title: 'By ring size',
+      title: `By ring size, ${ring}`,
       subtitle: `burst ${burst} (16 in a ring of 16), ${segments} segment, event index`,
       x: 'size',
       label: 'descriptors',
@@ -144,8 +199,8 @@ function charts({ results }: Report): Chart[] {
       ),
     },
     {
-      title: 'By segments',
-      subtitle: `ring ${size}, burst ${burst}, event index`,
+      title: `By segments, ${ring}`,
+      subtitle: `ring size ${size}, burst ${burst}, event index`,
       x: 'segments',
       label: 'segments per buffer',
       results: at({ size, burst, eventIdx }),

@@ -1,6 +1,5 @@
-import type { Params } from '../src/cli/report.js';
 import { serve } from './harness/serve.js';
-import type { CycleOptions } from './ring-cycle/options.js';
+import type { CycleParams } from './ring-cycle/options.js';
 import { TASKS } from './ring-cycle/tasks.js';
 
-serve((contender: string, params: Params) => TASKS[contender](params as unknown as CycleOptions));
+serve(({ contender, ring, params }) => TASKS[contender]({ ...(params as unknown as CycleParams), ring }));

@@ -157,6 +157,7 @@ const areasWith = ({ driver }: Pair, more: object) => ({ areas: { ...driver.area
 const regionWith = (more: object) => ({ regions: [{ guest: 0, length: 4096, local: 0, ...more }] });
 
 const ADDRESSES: Name[] = ['2^31', '2^32', '1n'];
+const OFFSETS: Name[] = ['undefined', '-1', '2^31', '2^32', '1n', '-1n', '2^64n'];
 const LIMITS: Name[] = ['Infinity', '1.5', 'tiny', '2^31', '2^32', '2^53'];
 /** Any object without properties of its own is an object of options. */
 const OBJECTS: Name[] = Object.entries(VALUES)
@@ -203,6 +204,7 @@ const SLOTS: Record<string, Slot> = {
   'driver areas.driver': slot((p, v) => driverWith(p, areasWith(p, { driver: v })), [], 'EFAULT'),
   'driver areas.device': slot((p, v) => driverWith(p, areasWith(p, { device: v })), [], 'EFAULT'),
   'driver strict': slot((p, v) => driverWith(p, { strict: v }), ['undefined', 'true']),
+  'driver addressOffset': slot((p, v) => driverWith(p, { addressOffset: v }), OFFSETS),
   'device ring': slot((p, v) => deviceWith(p, { ring: v })),
   'device size': slot((p, v) => deviceWith(p, { size: v })),
   'device features': slot((p, v) => deviceWith(p, { features: v }), ['undefined', '[]', '[1]']),

@@ -83,6 +83,8 @@ export class PackedDriver extends Queue {
   inOrder: bool;
   indirect: bool;
   strict: bool;
+  /** Added to a local address to make one that the device finds (modulo 2^64). */
+  addressOffset: u64;
 
   /** Event flags as last written. */
   eventFlags: u32;
@@ -117,6 +119,7 @@ export class PackedDriver extends Queue {
     inOrder: bool,
     indirect: bool,
     strict: bool,
+    addressOffset: u64,
   ): void {
     memory.fill(changetype<usize>(this), 0, offsetof<PackedDriver>());
     this.size = size;
@@ -131,6 +134,7 @@ export class PackedDriver extends Queue {
     this.inOrder = inOrder;
     this.indirect = indirect;
     this.strict = strict;
+    this.addressOffset = addressOffset;
     this.reset();
   }
 
@@ -290,7 +294,7 @@ export class PackedDriver extends Queue {
       record += SEGMENT_BYTES;
     }
     if (table != 0) {
-      this.put(table, count * DESC_BYTES, id, DESC_F_INDIRECT, first);
+      this.put(table + this.addressOffset, count * DESC_BYTES, id, DESC_F_INDIRECT, first);
       this.numFree = free - 1;
       this.indirects++;
     } else this.numFree = free - count;

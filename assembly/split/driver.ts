@@ -74,6 +74,8 @@ export class SplitDriver extends Queue {
   inOrder: bool;
   indirect: bool;
   strict: bool;
+  /** Added to a local address to make one that the device finds (modulo 2^64). */
+  addressOffset: u64;
 
   /** Used events are wanted. */
   callbacks: bool;
@@ -107,6 +109,7 @@ export class SplitDriver extends Queue {
     inOrder: bool,
     indirect: bool,
     strict: bool,
+    addressOffset: u64,
   ): void {
     memory.fill(changetype<usize>(this), 0, offsetof<SplitDriver>());
     this.size = size;
@@ -120,6 +123,7 @@ export class SplitDriver extends Queue {
     this.inOrder = inOrder;
     this.indirect = indirect;
     this.strict = strict;
+    this.addressOffset = addressOffset;
     this.reset();
   }
 
@@ -239,7 +243,7 @@ export class SplitDriver extends Queue {
       }
       next = wordAt(this.next, head);
       const address = descriptor(this.desc, head);
-      descAddrSet(address, table);
+      descAddrSet(address, table + this.addressOffset);
       descRestSet(address, packRest(count * DESC_BYTES, DESC_F_INDIRECT, 0));
       this.numFree = free - 1;
       this.indirects++;

@@ -2,6 +2,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { Bench, type Task as Timed } from 'tinybench';
 import type { Params } from '../../src/cli/report.js';
+import type { RingFormat } from '../../src/index.js';
 import { type HeapUse, measureHeap } from './heap.js';
 
 /**
@@ -19,6 +20,7 @@ export const BATCH = 1024;
 
 export interface Setup {
   contender: string;
+  ring: RingFormat;
   params: Params;
   warmUpMs: number;
   runMs: number;
@@ -27,10 +29,10 @@ export interface Setup {
 export type Request = { what: 'warm-up' } | { what: 'run' } | { what: 'heap'; buffers: number };
 export type Reply = { ns: number } | { heap: HeapUse } | { ready: true } | { error: string };
 
-/** @param prepare makes the task of a contender; `params` are those of the case */
-export function serve(prepare: (contender: string, params: Params) => Task | Promise<Task>): void {
-  const { contender, params, warmUpMs, runMs } = workerData as Setup;
-  const ready = Promise.resolve(prepare(contender, params)).then((task) => {
+/** @param prepare makes the task of a contender */
+export function serve(prepare: (setup: Setup) => Task | Promise<Task>): void {
+  const { warmUpMs, runMs, contender } = workerData as Setup;
+  const ready = Promise.resolve(prepare(workerData as Setup)).then((task) => {
     // Tinybench times batches within one run. The runs are ours: it would do all runs of one contender
     // before those of the next, and here contenders take turns, each in its own thread.
     const bench = new Bench({

@@ -1,5 +1,5 @@
 import { BATCH, type Task } from '../harness/serve.js';
-import { type CycleOptions, outSegments, SEGMENT_BYTES, writtenBytes } from './options.js';
+import { type CycleParams, outSegments, SEGMENT_BYTES, writtenBytes } from './options.js';
 
 const NEXT = 1;
 const WRITE = 2;
@@ -10,7 +10,7 @@ const WRITE = 2;
  * what the other side wrote, no counters, no shape but the one that is measured, every address a constant. What
  * an engine in JavaScript costs beyond this is the price of being safe and general.
  */
-export function bareLoop(options: CycleOptions): Task {
+export function bareLoop(options: CycleParams): Task {
   const { size, burst: count, segments, eventIdx } = options;
   const mask = size - 1;
   const align = (address: number) => Math.ceil(address / 16) * 16;

@@ -25,6 +25,8 @@ export interface DriverRingConfig {
   indirect: boolean;
   /** A used length above the writable part breaks the queue instead of being clamped. */
   strict: boolean;
+  /** Added to the local address of a table, modulo 2^64, to make the address that the device is told. */
+  addressOffset: bigint;
   /** Memory that indirect tables are taken from; length 0 where there are none. 16-byte aligned. */
   tables: { address: number; length: number };
 }

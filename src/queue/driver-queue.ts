@@ -37,6 +37,12 @@ export interface DriverQueueOptions extends QueueOptions {
   areas?: Areas;
   /** A used length above the writable length breaks the queue; otherwise it is clamped and counted. */
   strict?: boolean;
+  /**
+   * For a device that finds this memory elsewhere: what is added to an address in the engine's memory, modulo
+   * 2^64, to make the address that the device is told. The queue applies it to its indirect tables; the
+   * addresses of segments are the caller's, and go to the device as they are. 0 if absent.
+   */
+  addressOffset?: number | bigint;
 }
 
 /** A buffer that came back. */
@@ -69,18 +75,26 @@ export class DriverQueue extends Queue<DriverRing> {
   /** Use `engine.driverQueue`. @internal */
   constructor(engine: Engine, memory: LinearMemory, arena: Arena, options: DriverQueueOptions) {
     const checked = checkOptions(options);
-    const { notify, strict = false, indirect: tableOptions = {} } = options;
+    const { notify, strict = false, addressOffset = 0, indirect: tableOptions = {} } = options;
     if (typeof tableOptions !== 'object' || tableOptions === null)
       throw new VringError('EINVAL', `indirect must be {policy, memory}, got ${show(tableOptions)}`);
     if (notify !== undefined && typeof notify !== 'function')
       throw new VringError('EINVAL', `notify must be a function, got ${show(notify)}`);
     if (typeof strict !== 'boolean')
       throw new VringError('EINVAL', `strict must be a boolean, got ${show(strict)}`);
+    if (typeof addressOffset !== 'bigint' && !Number.isSafeInteger(addressOffset))
+      throw new VringError('EINVAL', `addressOffset must be a whole number, got ${show(addressOffset)}`);
     const { policy = 'always', memory: tableOption } = tableOptions;
     if (policy !== 'always' && policy !== 'never')
       throw new VringError('EINVAL', `indirect.policy must be 'always' or 'never', got ${show(policy)}`);
     const indirect = checked.indirect && policy === 'always';
-    const plan = planRing(memory, arena, { ...checked, indirect, strict }, options.areas, tableOption);
+    const plan = planRing(
+      memory,
+      arena,
+      { ...checked, indirect, strict, addressOffset: BigInt(addressOffset) },
+      options.areas,
+      tableOption,
+    );
     const before = options.areas === undefined ? undefined : copyAreas(memory, plan.config);
     let core: DriverRing | undefined;
     let scratch: Burst | undefined;

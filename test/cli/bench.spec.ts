@@ -23,6 +23,16 @@ const TINY: Sweep = {
   heapBuffers: 100_000,
 };
 
+/** Ring, event index, in-order use. */
+const SHAPES = [
+  ['split', true, false],
+  ['split', false, false],
+  ['split', true, true],
+  ['packed', true, false],
+  ['packed', false, false],
+  ['packed', true, true],
+] as const;
+
 const RESULT = ['name', 'engine', 'ring', 'unit', 'median', 'min', 'max', 'runs', 'params'];
 const RATIO = ['name', 'engine', 'ring', 'params', 'median', 'min', 'max', 'reported'];
 
@@ -41,13 +51,16 @@ describe('bench', () => {
 
   describe('ring-cycle', () => {
     it('varies one parameter at a time, and burst × segments; leaves out what does not fit', () => {
-      const cases = casesOf({
-        ...TINY,
-        bursts: [1, 32, 128],
-        segments: [1, 4],
-        sizes: [16, 4096],
-        eventIdx: [true, false],
-      }).map(({ params: { burst, size, segments, eventIdx } }) => [burst, size, segments, eventIdx]);
+      const cases = casesOf(
+        {
+          ...TINY,
+          bursts: [1, 32, 128],
+          segments: [1, 4],
+          sizes: [16, 4096],
+          eventIdx: [true, false],
+        },
+        'split',
+      ).map(({ params: { burst, size, segments, eventIdx } }) => [burst, size, segments, eventIdx]);
       expect(cases).to.deep.equal([
         [1, 256, 1, true],
         [32, 256, 1, true],
@@ -63,8 +76,8 @@ describe('bench', () => {
     for (const [name, task] of Object.entries(TASKS))
       it(`${name} moves every buffer, also around the end of the indices`, async () => {
         for (const segments of [1, 2, 4])
-          for (const eventIdx of [true, false]) {
-            const { batch, buffers } = await task({ size: 64, burst: 8, segments, eventIdx });
+          for (const [ring, eventIdx, inOrder] of SHAPES) {
+            const { batch, buffers } = await task({ ring, size: 64, burst: 8, segments, eventIdx, inOrder });
             expect(buffers).to.be.at.least(1000);
             // The tasks throw if a buffer does not come back.
             const enough = segments === 2 ? 70_000 : 3_000;
@@ -80,14 +93,19 @@ describe('bench', () => {
         expect(result.median).to.be.at.most(result.max);
       }
       const timed = report.results.filter(({ unit }) => unit === 'ns/buffer');
-      expect(timed.map(({ name, engine }) => `${name} ${engine}`)).to.deep.equal([
-        'wasm-burst wasm',
-        'wasm-methods wasm',
-        'wasm-single wasm',
-        'typescript-burst typescript',
-        'typescript-methods typescript',
-        'typescript-single typescript',
-        'bare-loop none',
+      const engines = ['wasm', 'typescript'].flatMap((engine) =>
+        ['burst', 'methods', 'single'].map((way) => `${engine}-${way} ${engine}`),
+      );
+      const formats = (engine: string) =>
+        ['split split', 'packed packed', 'split-in-order split', 'packed-in-order packed'].map(
+          (format) => `${engine}-${format.replace(' ', ` ${engine} `)}`,
+        );
+      expect(timed.map(({ name, engine, ring }) => `${name} ${engine} ${ring}`)).to.deep.equal([
+        ...engines.map((name) => `${name} split`),
+        'bare-loop none split',
+        ...engines.map((name) => `${name} packed`),
+        ...formats('wasm'),
+        ...formats('typescript'),
       ]);
       for (const { runs, median, params } of timed) {
         expect(runs).to.equal(2);
@@ -95,17 +113,26 @@ describe('bench', () => {
         expect(params).to.deep.equal({ burst: 32, size: 256, segments: 1, eventIdx: true });
       }
       const heap = report.results.filter(({ unit }) => unit === 'bytes');
-      expect(heap.map(({ name, engine }) => `${name} ${engine}`)).to.deep.equal([
-        'heap-per-buffer wasm',
-        'heap-per-buffer typescript',
+      expect(heap.map(({ name, engine, ring }) => `${name} ${engine} ${ring}`)).to.deep.equal([
+        'heap-per-buffer wasm split',
+        'heap-per-buffer typescript split',
+        'heap-per-buffer wasm packed',
+        'heap-per-buffer typescript packed',
       ]);
     });
 
     it('has the ratios, each of the shape that readers rely on', () => {
-      expect(report.ratios.map(({ name }) => name)).to.deep.equal([
-        'wasm-burst/typescript-single',
-        'wasm-burst/typescript-burst',
-        'typescript-burst/bare-loop',
+      expect(report.ratios.map(({ name, ring }) => `${name} ${ring}`)).to.deep.equal([
+        'wasm-burst/typescript-single split',
+        'wasm-burst/typescript-burst split',
+        'typescript-burst/bare-loop split',
+        'wasm-burst/typescript-single packed',
+        'wasm-burst/typescript-burst packed',
+        ...['wasm', 'typescript'].flatMap((engine) => [
+          `${engine}-packed/${engine}-split packed`,
+          `${engine}-split-in-order/${engine}-split split`,
+          `${engine}-packed-in-order/${engine}-packed packed`,
+        ]),
       ]);
       for (const found of report.ratios) {
         expect(found).to.have.all.keys(...RATIO);
@@ -168,7 +195,8 @@ describe('bench', () => {
     it('has a plot per parameter and per ratio, that fit any width, and all rows', () => {
       const html = page();
       const plots = [...html.matchAll(/<figure>.*?<svg([^>]*)>/gs)].map(([, attributes]) => attributes);
-      expect(plots.length).to.equal(3 + 3);
+      const ratios = new Set(report.ratios.map(({ name, ring }) => `${name} ${ring}`));
+      expect(plots.length).to.equal(2 * 3 + 2 + ratios.size);
       for (const attributes of plots) {
         expect(attributes).to.match(/viewBox="0 0 460 \d+"/);
         expect(attributes).not.to.match(/\b(width|height)=/);
@@ -213,6 +241,7 @@ describe('bench', () => {
         expect(await readFile(html, 'utf8')).to.equal(toHtml([{ suite: ringCycle, report }]));
         const text = io.lines.join('\n');
         for (const { name } of report.results) expect(text).to.include(name);
+        for (const { name } of report.ratios) expect(text).to.include(name.replace('/', ' / '));
         expect(text).to.match(/×\d+\.\d\d \(/);
 
         await bench([suite(), suite()], { json }, io);

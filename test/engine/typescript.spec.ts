@@ -52,6 +52,7 @@ function setUp(options: Options = {}) {
     eventIdx,
     indirect,
     strict,
+    addressOffset: 0n,
     tables: { address: TABLES, length: tables },
   });
   const regions = new Regions(options.regions ?? [{ guest: 0, length: MEMORY, local: 0 }], MEMORY);

@@ -65,7 +65,12 @@ export class RingRig {
   /** Clears the ring. */
   newDriver(): DriverRing {
     const { strict = false, tables = 4096 } = this.options;
-    return this.engine.driverRing({ ...this.common, strict, tables: { address: TABLES, length: tables } });
+    return this.engine.driverRing({
+      ...this.common,
+      strict,
+      addressOffset: 0n,
+      tables: { address: TABLES, length: tables },
+    });
   }
 
   newDevice(): DeviceRing {

@@ -31,7 +31,11 @@ function section(suite: Suite, report: Report): string {
   const { cpu, cores, node, v8, platform } = report.machine;
   const charts = suite.charts(report);
   const series = seriesOf(charts.flatMap(({ results }) => results));
-  const names = [...new Set(report.ratios.map(({ name }) => name))];
+  const ratios = new Map<string, Ratio[]>();
+  for (const ratio of report.ratios) {
+    const title = `${ratio.name.replace('/', ' / ')}, ${ratio.ring}`;
+    ratios.set(title, [...(ratios.get(title) ?? []), ratio]);
+  }
   const { centre } = caseLabels(report.ratios.map(({ params }) => params));
   const measured = report.results.filter(({ unit }) => unit.startsWith('ns/'));
   const others = report.results.filter(({ unit }) => !unit.startsWith('ns/'));
@@ -53,11 +57,7 @@ ${charts
 <p>Throughput of the first over the second, taken within each round. Centre of the sweep: ${escapeHtml(centre)};
 each bar says what differs from it.${report.ratios.some(({ reported }) => reported !== null) ? ' The coloured tick is the figure that the proposal reported.' : ''}</p>
 <div class="plots">
-${names
-  .map((name) =>
-    figure(name.replace('/', ' / '), '', ratioPlot(report.ratios.filter((found) => found.name === name))),
-  )
-  .join('\n')}
+${[...ratios].map(([title, found]) => figure(title, '', ratioPlot(found))).join('\n')}
 </div>
 <h2>All rows</h2>
 ${resultTable(measured)}
@@ -66,8 +66,8 @@ ${ratioTable(report.ratios)}
 </section>`;
 }
 
-const fact = ({ name, engine, median, unit, params }: Result): string =>
-  `<li>${escapeHtml(name)}, ${escapeHtml(engine)}: <b>${number(median)} ${escapeHtml(unit)}</b> over ${number(Number(params.buffers))} buffers</li>`;
+const fact = ({ name, engine, ring, median, unit, params }: Result): string =>
+  `<li>${escapeHtml(`${name}, ${engine}, ${ring}`)}: <b>${number(median)} ${escapeHtml(unit)}</b> over ${number(Number(params.buffers))} buffers</li>`;
 
 const figure = (title: string, subtitle: string, svg: string): string =>
   `<figure><figcaption><b>${escapeHtml(title)}</b>${subtitle && `<br>${escapeHtml(subtitle)}`}</figcaption>${svg}</figure>`;

@@ -23,26 +23,26 @@ function resultTable(results: readonly Result[], label: Label): string {
   const rows: string[][] = [];
   let before = '';
   for (const { name, ring, params, median, min, max } of results) {
-    const title = `${label(params)} · ${ring}`;
-    if (title !== before) rows.push([title, '', '', '', '']);
+    const title = label(params);
+    if (title !== before) rows.push([title, '', '', '', '', '']);
     before = title;
-    rows.push([`  ${name}`, number(median), number(min), number(max), number(1e3 / median)]);
+    rows.push([`  ${name}`, ring, number(median), number(min), number(max), number(1e3 / median)]);
   }
-  return table(['', results[0]?.unit ?? '', 'min', 'max', 'M/s'], rows);
+  return table(['', 'ring', results[0]?.unit ?? '', 'min', 'max', 'M/s'], rows);
 }
 
+/** One block for each ratio: there are too many for a column each. */
 function ratioTable(ratios: readonly Ratio[], label: Label): string {
-  const names = [...new Set(ratios.map(({ name }) => name))];
-  const rows = new Map<string, string[]>();
+  const blocks = new Map<string, string[][]>();
   for (const found of ratios) {
-    const key = `${label(found.params)} · ${found.ring}`;
-    const row = rows.get(key) ?? [key, ...names.map(() => '')];
-    const reported = found.reported === null ? '' : `, reported ×${found.reported}`;
-    row[1 + names.indexOf(found.name)] = ratio(found) + reported;
-    rows.set(key, row);
+    const { name, ring, params, reported } = found;
+    const title = `${name.replace('/', ' / ')} · ${ring}`;
+    const rows = blocks.get(title) ?? [[title, '', '']];
+    rows.push([`  ${label(params)}`, ratio(found), reported === null ? '' : `×${reported}`]);
+    blocks.set(title, rows);
   }
-  return table(['', ...names.map((name) => name.replace('/', ' /\n'))], [...rows.values()]);
+  return table(['', 'ratio (min–max)', 'reported'], [...blocks.values()].flat());
 }
 
-const otherLine = ({ name, engine, unit, median, params }: Result): string =>
-  `${name}, ${engine}: ${number(median)} ${unit} over ${number(Number(params.buffers))} buffers`;
+const otherLine = ({ name, engine, ring, unit, median, params }: Result): string =>
+  `${name}, ${engine}, ${ring}: ${number(median)} ${unit} over ${number(Number(params.buffers))} buffers`;

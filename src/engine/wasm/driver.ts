@@ -65,7 +65,7 @@ export class WasmDriver extends WasmRing implements DriverRing {
     super(memory, arena, packed ? wasm.packedDriverBytes() : wasm.splitDriverBytes());
     this.exports = packed ? packedExports(wasm) : splitExports(wasm);
     try {
-      const { size, areas, tables, eventIdx, inOrder, indirect, strict } = config;
+      const { size, areas, tables, eventIdx, inOrder, indirect, strict, addressOffset } = config;
       const total = Math.floor(tables.length / L.DESC_BYTES);
       this.granules = this.take(wasm.granulesBytes());
       wasm.granulesInit(
@@ -93,6 +93,7 @@ export class WasmDriver extends WasmRing implements DriverRing {
           inOrder,
           indirect,
           strict,
+          addressOffset,
         );
       else
         wasm.splitDriverInit(
@@ -108,6 +109,7 @@ export class WasmDriver extends WasmRing implements DriverRing {
           inOrder,
           indirect,
           strict,
+          addressOffset,
         );
     } catch (error) {
       this.release();

@@ -102,6 +102,9 @@ export class PackedDriver extends BaseRing implements DriverRing {
   declare private readonly buffers: Uint32Array;
   declare private readonly granules: Granules;
   private readonly tablesWord: number = 0;
+  /** What is added to a local address to make one that the device finds, in two words. */
+  private readonly offsetLow: number = 0;
+  private readonly offsetHigh: number = 0;
   /** First granule and number of granules of the table of each id, if its LINK says so. */
   declare private readonly tables: Uint32Array;
 
@@ -140,6 +143,8 @@ export class PackedDriver extends BaseRing implements DriverRing {
     this.buffers = new Uint32Array(size << BUFFER_SHIFT);
     this.granules = new Granules(config.indirect ? Math.floor(tables.length / DESC_BYTES) : 0);
     this.tablesWord = tables.address >>> 2;
+    this.offsetLow = Number(BigInt.asUintN(32, config.addressOffset));
+    this.offsetHigh = Number(BigInt.asUintN(32, config.addressOffset >> 32n));
     this.tables = new Uint32Array(config.indirect ? size << 1 : 0);
     this.reset();
   }
@@ -365,8 +370,10 @@ export class PackedDriver extends BaseRing implements DriverRing {
       u32[d + ID_AND_FLAGS] = flags << FLAGS_SHIFT;
     }
     const d = (this.ring + (slot << SHIFT)) & WORD;
-    u32[d + ADDR_LOW] = table << 2;
-    u32[d + ADDR_HIGH] = 0;
+    // Below 2^33, so exact; the stores take it modulo 2^32.
+    const address = ((table << 2) >>> 0) + this.offsetLow;
+    u32[d + ADDR_LOW] = address;
+    u32[d + ADDR_HIGH] = this.offsetHigh + (address > 0xffffffff ? 1 : 0);
     u32[d + LEN] = count << Desc.BYTES_SHIFT;
     const b = id << BUFFER_SHIFT;
     this.buffers[b + LINK] = (TABLE << COUNT_SHIFT) | slot;

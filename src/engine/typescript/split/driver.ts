@@ -106,6 +106,9 @@ export class SplitDriver extends BaseRing implements DriverRing {
   declare private readonly buffers: Uint32Array;
   declare private readonly granules: Granules;
   private readonly tablesWord: number = 0;
+  /** What is added to a local address to make one that the device finds, in two words. */
+  private readonly offsetLow: number = 0;
+  private readonly offsetHigh: number = 0;
   /** First granule and number of granules of the table of each head, if its LINK says so. */
   declare private readonly tables: Uint32Array;
 
@@ -147,6 +150,8 @@ export class SplitDriver extends BaseRing implements DriverRing {
     this.buffers = new Uint32Array(size << BUFFER_SHIFT);
     this.granules = new Granules(config.indirect ? Math.floor(tables.length / DESC_BYTES) : 0);
     this.tablesWord = tables.address >>> 2;
+    this.offsetLow = Number(BigInt.asUintN(32, config.addressOffset));
+    this.offsetHigh = Number(BigInt.asUintN(32, config.addressOffset >> 32n));
     this.tables = new Uint32Array(config.indirect ? size << 1 : 0);
     this.reset();
   }
@@ -341,8 +346,10 @@ export class SplitDriver extends BaseRing implements DriverRing {
       u32[d + FLAGS] = flagsNext;
     }
     const d = (this.descTable + (head << SHIFT)) & WORD;
-    u32[d + ADDR_LOW] = table << 2;
-    u32[d + ADDR_HIGH] = 0;
+    // Below 2^33, so exact; the stores take it modulo 2^32.
+    const address = ((table << 2) >>> 0) + this.offsetLow;
+    u32[d + ADDR_LOW] = address;
+    u32[d + ADDR_HIGH] = this.offsetHigh + (address > 0xffffffff ? 1 : 0);
     u32[d + LEN] = count << Desc.BYTES_SHIFT;
     u32[d + FLAGS] = INDIRECT;
     const b = head << BUFFER_SHIFT;
