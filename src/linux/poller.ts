@@ -1,4 +1,3 @@
-import { closeSync } from 'node:fs';
 import { createEventfd, drainEventfd, signalEventfd } from './eventfd.js';
 import { check, libc } from './libc.js';
 import { Pages } from './pages.js';
@@ -67,11 +66,7 @@ class Poller {
   }
 
   private wait(): void {
-    if (this.waiting) return;
-    if (this.watches.size === 0) {
-      this.close();
-      return;
-    }
+    if (this.waiting || this.watches.size === 0) return;
     this.waiting = true;
     libc().epollWaitLater(this.epoll, this.events.address, EVENTS_MAX, -1, (_error, n) => {
       this.waiting = false;
@@ -83,13 +78,6 @@ class Poller {
       }
       this.wait();
     });
-  }
-
-  private close(): void {
-    poller = undefined;
-    closeSync(this.epoll);
-    closeSync(this.wake);
-    this.events.free();
   }
 }
 
