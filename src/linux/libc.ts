@@ -14,6 +14,7 @@ export interface Libc {
   eventfd(initial: number, flags: number): number;
   eventfd_write(fd: number, value: number): number;
   read(fd: number, to: Pointer, length: number): number;
+  fcntl(fd: number, command: number, argument: number): number;
   socket(domain: number, type: number, protocol: number): number;
   socketpair(domain: number, type: number, protocol: number, fds: Pointer): number;
   bind(fd: number, address: Pointer, length: number): number;
@@ -50,6 +51,7 @@ const DECLARATIONS = [
   'int eventfd(uint, int)',
   'int eventfd_write(int, uint64_t)',
   'long read(int, void *, size_t)',
+  'int fcntl(int, int, int)',
   'int socket(int, int, int)',
   'int socketpair(int, int, int, void *)',
   'int bind(int, const void *, uint)',
@@ -99,7 +101,11 @@ function load(): LoadedLibc {
     ...(functions as unknown as Libc),
     epollWaitLater: functions.epoll_wait.async as LoadedLibc['epollWaitLater'],
     errno: () => koffi.errno(),
-    errnoNames: new Map(Object.entries(koffi.os.errno).map(([name, number]) => [number, name])),
+    errnoNames: new Map(
+      Object.entries(koffi.os.errno)
+        .filter(([name]) => name !== 'EWOULDBLOCK') // the other name of EAGAIN
+        .map(([name, number]) => [number, name]),
+    ),
     addressOf: (bytes) => koffi.address(bytes),
     view: (address, length) => new Uint8Array(koffi.view(address, length)),
   };
