@@ -9,6 +9,7 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 
 /** First word of a file's name → a program that its tests run, and the Debian package that has it. */
 const PARTS = {
+  dpdk: ['dpdk-testpmd', 'dpdk-dev'],
   qemu: ['qemu-system-x86_64', 'qemu-system-x86'],
 };
 
