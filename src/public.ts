@@ -57,3 +57,7 @@ export type { Areas, QueueOptions, Segment } from './queue/queue.js';
 export type { DeviceState, DriverState, SavedQueue } from './queue/state.js';
 export type { QueueStats } from './stats.js';
 export { DeviceStatus, type DeviceStatusOptions, Status } from './status.js';
+export type { AccessWidth, PciFunction } from './transport/pci/function.js';
+export type { Msix } from './transport/pci/msix.js';
+export type { NotificationSource, PciQueue, PciQueueSetup } from './transport/pci/queue.js';
+export { type ConfigField, type PciOptions, PciTransport } from './transport/pci/transport.js';

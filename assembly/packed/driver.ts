@@ -406,7 +406,7 @@ export class PackedDriver extends Queue {
         const chain = buffer.chain;
         const segments = chainSegments(chain);
         const tokenWritable = buffer.tokenWritable;
-        const len = flags & DESC_F_WRITE ? restLen(rest) : 0;
+        const len = restLen(rest);
         if (segments == 0 || chainTable(chain) != 0 || len > <u32>(tokenWritable >> 32)) break;
         completionSet(completions, taken, <u32>tokenWritable, len);
         bytes += len;
@@ -459,8 +459,9 @@ export class PackedDriver extends Queue {
     if (id >= size) return index == 0 ? this.break(FAULT_USED_ID_RANGE, id, size) : 0;
     const buffer = this.buffer(id);
     const segments = <u32>buffer.segments;
-    let len = flags & DESC_F_WRITE ? restLen(rest) : 0;
+    let len = restLen(rest);
     if (segments == 0) return index == 0 ? this.break(FAULT_USED_ID, id, len) : 0;
+    if (len > buffer.writable && !(flags & DESC_F_WRITE)) len = 0;
     if (len > buffer.writable) {
       if (this.strict) return index == 0 ? this.break(FAULT_USED_LEN, len, buffer.writable) : 0;
       len = buffer.writable;
@@ -569,7 +570,7 @@ export class PackedDriver extends Queue {
     const last = restId(rest);
     if (last >= size) return first ? this.break(FAULT_USED_ID_RANGE, last, size) : 0;
     const buffer = this.buffer(last);
-    let len = flags & DESC_F_WRITE ? restLen(rest) : 0;
+    let len = restLen(rest);
     if (buffer.segments == 0) return first ? this.break(FAULT_USED_ID, last, len) : 0;
     // Every buffer in flight lies between nextUsed and nextAvail, so this finds it within inFlight steps.
     let slot = this.nextUsed;
@@ -581,6 +582,7 @@ export class PackedDriver extends Queue {
       if (slot >= size) slot -= size;
     }
     if (count > this.inFlight) return first ? this.break(FAULT_USED_BATCH, last, this.inFlight) : 0;
+    if (len > buffer.writable && !(flags & DESC_F_WRITE)) len = 0;
     if (len > buffer.writable) {
       if (this.strict) return first ? this.break(FAULT_USED_LEN, len, buffer.writable) : 0;
       len = buffer.writable;

@@ -160,7 +160,8 @@ export interface Ring {
  *   something, with flags DESC, off_wrap = position.
  * - Delayed enabling puts off_wrap three quarters of the slots in flight ahead; it answers 0 if anything is
  *   used already.
- * - A used descriptor without WRITE means length 0 (2.8.4), in a fault, too.
+ * - The length of a used descriptor without WRITE, which is reserved (2.8.4), counts where it fits the writable
+ *   part: there are devices that never set WRITE (QEMU). Above that it is 0, and no violation.
  *
  * Split:
  * - The free descriptors form a list, at first 0, 1, 2 … A chain takes from its front; a chain that

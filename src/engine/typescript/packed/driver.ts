@@ -430,11 +430,8 @@ export class PackedDriver extends BaseRing implements DriverRing {
         const b = (id & HEAD) << BUFFER_SHIFT;
         const count = buffers[b + LINK] >>> COUNT_SHIFT;
         if (count === 0 || count === TABLE) break;
-        let length = 0;
-        if ((Desc.flagsOf(word) & WRITE) !== 0) {
-          length = u32[d + LEN];
-          if (length > buffers[b + WRITABLE]) break;
-        }
+        const length = u32[d + LEN];
+        if (length > buffers[b + WRITABLE]) break;
         const c = (completion + (taken << COMPLETION_SHIFT)) & WORD;
         u32[c + COMPLETION_TOKEN] = buffers[b + TOKEN];
         u32[c + COMPLETION_LENGTH] = length;
@@ -464,7 +461,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
         continue;
       }
       const id = u16[(d << 1) + ID];
-      let length = (flags & WRITE) !== 0 ? u32[d + LEN] : 0;
+      let length = u32[d + LEN];
       const b = id < size ? id << BUFFER_SHIFT : 0;
       if (id >= size || buffers[b + LINK] >>> COUNT_SHIFT === 0) {
         if (taken !== 0) break;
@@ -472,6 +469,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
         return this.broke(FAULT_USED_ID, BigInt(id), BigInt(length));
       }
       const writable = buffers[b + WRITABLE];
+      if (length > writable && (flags & WRITE) === 0) length = 0;
       if (length > writable) {
         if (this.strict) {
           if (taken !== 0) break;
@@ -535,7 +533,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
           continue;
         }
         const id = u16[(d << 1) + ID];
-        const length = (flags & WRITE) !== 0 ? u32[d + LEN] : 0;
+        let length = u32[d + LEN];
         const b = id < size ? id << BUFFER_SHIFT : 0;
         if (id >= size || buffers[b + LINK] >>> COUNT_SHIFT === 0) {
           if (taken !== 0) break;
@@ -543,6 +541,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
           return this.broke(FAULT_USED_ID, BigInt(id), BigInt(length));
         }
         const writable = buffers[b + WRITABLE];
+        if (length > writable && (flags & WRITE) === 0) length = 0;
         if (length > writable) {
           if (this.strict) {
             if (taken !== 0) break;
