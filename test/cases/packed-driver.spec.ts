@@ -438,7 +438,7 @@ describe('cases of a packed driver', () => {
       expect(driver.getBuf()).to.deep.equal({ token: 0xffffffff, length: 0x80000000 });
       expect(driver.getBuf()).to.deep.equal({ token: 1, length: 0 });
       expect(driver.stats()).to.include({ bytesOut: 0x80000002, bytesIn: 0x17ffffff0, clamped: 1 });
-      // 2.8.5: 2^32 bytes are allowed, one more is not. The writable length saturates.
+      // As in a split ring (2.7.5.2): 2^32 bytes are allowed, one more is not. The writable length saturates.
       const half = { address: 0, length: 0x80000000 };
       expect(driver.add([], [half, half], 3)).to.equal(true);
       ring.use(idAt(3), 0xffffffff);

@@ -508,7 +508,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
 
   /**
    * `getBurst` where buffers come back in order: a used descriptor completes all up to the one that it names,
-   * those before it with their whole length (2.8.9). Ids are given out in turn, so no free list is needed to
+   * those before it with their whole length (2.8.8). Ids are given out in turn, so no free list is needed to
    * know how many that are.
    */
   private getInOrder(completions: number, max: number): number {
@@ -675,17 +675,20 @@ export class PackedDriver extends BaseRing implements DriverRing {
   save(): DriverRingState {
     const { size, inOrder } = this;
     const buffers: BufferState[] = [];
-    const first = inOrder ? this.oldest : 0;
+    const free: number[] = [];
+    // Ids are given out in turn where they come back so: those in flight end before the first free one.
+    const first = inOrder ? this.free : 0;
     for (let i = 0; i < size; i++) {
       const id = (first + i) % size;
       if (this.buffers[(id << BUFFER_SHIFT) + LINK] >>> COUNT_SHIFT !== 0) buffers.push(this.buffer(id));
+      else if (inOrder) free.push(id);
     }
-    const free: number[] = [];
-    let id = this.free;
-    for (let i = size - this.inFlight; i > 0; i--) {
+    for (
+      let id = this.free;
+      free.length < size - this.inFlight;
+      id = this.buffers[(id << BUFFER_SHIFT) + LINK]
+    )
       free.push(id);
-      id = this.buffers[(id << BUFFER_SHIFT) + LINK];
-    }
     return {
       avail: this.position,
       used: positionOf(this.usedSlot, this.usedWrap),
