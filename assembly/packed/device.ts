@@ -64,6 +64,7 @@ import {
   restFlags,
   restId,
   restLen,
+  usedBits,
   usedFlags,
   wordFlags,
   wordOffWrap,
@@ -682,10 +683,10 @@ export class PackedDevice extends Queue {
     }
     if (this.fills > 0) return RESULT_SLOT;
     const ring = this.ring;
-    let slot = this.nextUsed;
-    let wrap = this.usedWrap;
+    const from = this.nextUsed;
+    let slot = from;
+    let bits = usedBits(this.usedWrap);
     let firstFlags: u32 = 0;
-    let slots: u32 = 0;
     let bytes: u64 = 0;
     for (; pushed < n; pushed++) {
       const record = element(elements, pushed);
@@ -696,23 +697,23 @@ export class PackedDevice extends Queue {
       if (!head.open || written > head.writable) break;
       head.leave();
       bytes += written;
-      const flags = usedFlags(written, wrap);
+      const flags = written > 0 ? bits | DESC_F_WRITE : bits;
       const desc = descriptor(ring, slot);
       if (pushed == 0) {
         firstFlags = flags;
         descLenIdSet(desc, written, id);
       } else descRestSet(desc, written, id, flags);
-      const taken = <u32>head.slots;
-      slots += taken;
-      slot += taken;
+      slot += <u32>head.slots;
       if (slot >= size) {
         slot -= size;
-        wrap = !wrap;
+        bits ^= usedBits(true);
       }
     }
     if (pushed > 0) {
+      const wrap = bits != 0;
       this.bytesIn += bytes;
-      this.publish(pushed, slots, firstFlags, slot, wrap);
+      // No more slots than the ring has: one lap further on at most.
+      this.publish(pushed, slot - from + (wrap == this.usedWrap ? 0 : size), firstFlags, slot, wrap);
     }
     return <i32>pushed;
   }

@@ -383,11 +383,10 @@ export class PackedDriver extends Queue {
     while (taken < max) {
       // Direct buffers with a sound descriptor, in a loop that keeps everything in registers. Slots may
       // jump by a chain's length, so the end of the ring is looked at each time.
-      let slot = this.nextUsed;
-      let wrap = this.usedWrap;
-      let wanted = usedBits(wrap);
+      const from = this.nextUsed;
+      let slot = from;
+      let wanted = usedBits(this.usedWrap);
       let freeId = this.freeId;
-      let freed: u32 = 0;
       let bytes: u64 = 0;
       let more = true;
       const start = taken;
@@ -410,21 +409,21 @@ export class PackedDriver extends Queue {
         if (segments == 0 || chainTable(chain) != 0 || len > <u32>(tokenWritable >> 32)) break;
         completionSet(completions, taken, <u32>tokenWritable, len);
         bytes += len;
-        freed += segments;
         buffer.segments = 0;
         wordAtSet(nextId, id, freeId);
         freeId = id;
         slot += segments;
         if (slot >= size) {
           slot -= size;
-          wrap = !wrap;
-          wanted = usedBits(wrap);
+          wanted ^= usedBits(true);
         }
       }
+      const wrap = wanted != 0;
+      // No more slots than were in flight: one lap further on at most.
+      this.numFree += slot - from + (wrap == this.usedWrap ? 0 : size);
       this.nextUsed = slot;
       this.usedWrap = wrap;
       this.freeId = freeId;
-      this.numFree += freed;
       this.inFlight -= taken - start;
       this.bytesIn += bytes;
       if (taken == max) break;
