@@ -78,7 +78,7 @@ export class Testpmd {
   async command(text: string): Promise<string> {
     const from = this.output.length;
     this.child.stdin?.write(`${text}\n`);
-    return this.until(/testpmd> $/, from);
+    return this.until(/testpmd> /, from);
   }
 
   /** The packets that its port has counted. */

@@ -1,4 +1,5 @@
 import { NetFeature } from '../../device-types.js';
+import { Feature } from '../../features.js';
 import type { DeviceQueue } from '../../queue/device-queue.js';
 import type { Elements } from '../../queue/elements.js';
 import type { Device, RunningQueue } from '../device.js';
@@ -14,6 +15,11 @@ interface End {
   queue: DeviceQueue;
   elements: Elements;
   mergeable: boolean;
+  /**
+   * Bytes at the end of a merged buffer that stay unused. In in-order use a buffer that is filled to the last
+   * byte needs no used entry of its own (2.7.9, 2.8.9), but some drivers (DPDK's) look for it.
+   */
+  spare: number;
   copier: Copier;
 }
 
@@ -65,6 +71,7 @@ export class NetEcho implements Device {
       queue,
       elements: queue.createElements(BURST),
       mergeable: features.has(NetFeature.MRG_RXBUF),
+      spare: features.has(NetFeature.MRG_RXBUF) && features.has(Feature.IN_ORDER) ? 1 : 0,
       copier: new Copier(engine.buffer),
     };
     queue.disableNotifications();
@@ -151,7 +158,7 @@ export class NetEcho implements Device {
       // By far the most frequent case: one piece here, and room for it in the first piece there.
       const length = source.length(start);
       const into = target.first(first) + target.outCount(first);
-      if (length > NET_HEADER && target.inCount(first) > 0 && target.length(into) >= length) {
+      if (length > NET_HEADER && target.inCount(first) > 0 && target.length(into) - to.spare >= length) {
         const address = target.address(into);
         to.copier.netHeader(address, 1);
         to.copier.copy(address + NET_HEADER, source.address(start) + NET_HEADER, length - NET_HEADER);
@@ -175,19 +182,19 @@ export class NetEcho implements Device {
     while (targets.length < limit && bytes < NET_HEADER + length) {
       const target = writable(to.elements, first + targets.length);
       targets.push(target);
-      bytes += target.left;
+      bytes += Math.max(0, target.left - to.spare);
     }
     if (bytes < NET_HEADER + length) {
       // More may come, unless all that can be had at a time was not enough.
       const all = to.mergeable ? first === 0 && room === most(to) : room > 0;
       return all ? 0 : WAIT;
     }
-    if (targets[0].left < NET_HEADER) return 0;
+    if (targets[0].left - to.spare < NET_HEADER) return 0;
     source.skip(NET_HEADER);
     targets[0].write(to.copier.u8, netHeader(new Uint8Array(NET_HEADER), targets.length));
     let rest = length;
     targets.forEach((target, k) => {
-      const share = Math.min(rest, target.left);
+      const share = Math.min(rest, Math.max(0, target.left - to.spare));
       target.copy(to.copier, source, share);
       rest -= share;
       to.elements.setWritten(first + k, share + (k === 0 ? NET_HEADER : 0));
