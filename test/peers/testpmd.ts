@@ -29,6 +29,8 @@ export class Testpmd {
       this.output += chunk.toString();
       this.waiting?.();
     });
+    // It may be gone while it is told to go.
+    child.stdin?.on('error', () => {});
     child.on('exit', () => {
       this.ended = true;
       this.waiting?.();
