@@ -2,12 +2,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { missingTestpmd, Testpmd } from '../../bench/dpdk/testpmd.js';
 import { Feature, type Host, loadEngine } from '../../src/index.js';
 import { Backend } from '../../src/vhost-user/backend.js';
 import type { ConnectionReport } from '../../src/vhost-user/connection.js';
 import { NetEcho } from '../../src/vhost-user/devices/net-echo.js';
 import { Frontend, type FrontendReport } from '../../src/vhost-user/frontend.js';
-import { missingTestpmd, Testpmd } from './testpmd.js';
 
 const FRAMES = 100_000;
 const DEADLINE_MS = 60_000;

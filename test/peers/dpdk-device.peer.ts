@@ -2,11 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { missingTestpmd, Testpmd } from '../../bench/dpdk/testpmd.js';
 import { type DriverQueue, Feature, type Host, loadEngine } from '../../src/index.js';
 import { NET_HEADER } from '../../src/vhost-user/devices/net.js';
 import { Frontend } from '../../src/vhost-user/frontend.js';
 import { checkFrame, writeFrame } from './frames.js';
-import { missingTestpmd, Testpmd } from './testpmd.js';
 
 const COUNT = Number(process.env.VRING_PEER_FRAMES ?? 1_000_000);
 const MAX = 1514;

@@ -2,11 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { missingTestpmd, Testpmd } from '../../bench/dpdk/testpmd.js';
 import { Feature, type Host, loadEngine, NetFeature } from '../../src/index.js';
 import { Backend } from '../../src/vhost-user/backend.js';
 import type { ConnectionReport } from '../../src/vhost-user/connection.js';
 import { PatternDevice } from './pattern-device.js';
-import { missingTestpmd, Testpmd } from './testpmd.js';
 
 const COUNT = Number(process.env.VRING_PEER_FRAMES ?? 1_000_000);
 const DEADLINE_MS = 170_000;

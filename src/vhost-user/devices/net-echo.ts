@@ -1,27 +1,9 @@
-import { NetFeature } from '../../device-types.js';
-import { Feature } from '../../features.js';
-import type { DeviceQueue } from '../../queue/device-queue.js';
-import type { Elements } from '../../queue/elements.js';
 import type { Device, RunningQueue } from '../device.js';
-import { Copier, type PieceCursor, readable, writable } from './copy.js';
-import { NET_HEADER, netConfig, netFeatures, netHeader } from './net.js';
+import { readable } from './copy.js';
+import { NET_HEADER, netConfig, netFeatures } from './net.js';
+import { type End, makeEnd, most, place, putBack, WAIT } from './net-end.js';
 
-const BURST = 64;
 const RECEIVE = 0;
-/** A frame does not fit the receive buffers that there are. */
-const WAIT = -1;
-
-interface End {
-  queue: DeviceQueue;
-  elements: Elements;
-  mergeable: boolean;
-  /**
-   * Bytes at the end of a merged buffer that stay unused. In in-order use a buffer that is filled to the last
-   * byte needs no used entry of its own (2.7.9, 2.8.9), but some drivers (DPDK's) look for it.
-   */
-  spare: number;
-  copier: Copier;
-}
 
 /** Receive and transmit queue that belong together; `receive` is what the driver receives from. */
 interface Pair {
@@ -66,14 +48,9 @@ export class NetEcho implements Device {
     }));
   }
 
-  startQueue({ index, queue, features, engine }: RunningQueue): void {
-    const end = {
-      queue,
-      elements: queue.createElements(BURST),
-      mergeable: features.has(NetFeature.MRG_RXBUF),
-      spare: features.has(NetFeature.MRG_RXBUF) && features.has(Feature.IN_ORDER) ? 1 : 0,
-      copier: new Copier(engine.buffer),
-    };
+  startQueue(running: RunningQueue): void {
+    const { index, queue } = running;
+    const end = makeEnd(running);
     queue.disableNotifications();
     const pair = this.pairs[index >> 1];
     if ((index & 1) === RECEIVE) pair.receive = end;
@@ -167,46 +144,12 @@ export class NetEcho implements Device {
         return 1;
       }
     }
-    return this.scatter(from, i, to, first, room);
+    const cursor = readable(source, i);
+    const bytes = cursor.left - NET_HEADER;
+    if (bytes <= 0) return 0;
+    cursor.skip(NET_HEADER);
+    const took = place(to, first, room, bytes, (into, share) => into.copy(to.copier, cursor, share));
+    if (took > 0) this.counts.bytes += bytes;
+    return took;
   }
-
-  /** As `move`, for any number of pieces and buffers. */
-  private scatter(from: End, i: number, to: End, first: number, room: number): number {
-    const source = readable(from.elements, i);
-    const length = source.left - NET_HEADER;
-    if (length <= 0) return 0;
-    // How many buffers: known before a byte is written.
-    const limit = to.mergeable ? room : Math.min(room, 1);
-    const targets: PieceCursor[] = [];
-    let bytes = 0;
-    while (targets.length < limit && bytes < NET_HEADER + length) {
-      const target = writable(to.elements, first + targets.length);
-      targets.push(target);
-      bytes += Math.max(0, target.left - to.spare);
-    }
-    if (bytes < NET_HEADER + length) {
-      // More may come, unless all that can be had at a time was not enough.
-      const all = to.mergeable ? first === 0 && room === most(to) : room > 0;
-      return all ? 0 : WAIT;
-    }
-    if (targets[0].left - to.spare < NET_HEADER) return 0;
-    source.skip(NET_HEADER);
-    targets[0].write(to.copier.u8, netHeader(new Uint8Array(NET_HEADER), targets.length));
-    let rest = length;
-    targets.forEach((target, k) => {
-      const share = Math.min(rest, Math.max(0, target.left - to.spare));
-      target.copy(to.copier, source, share);
-      rest -= share;
-      to.elements.setWritten(first + k, share + (k === 0 ? NET_HEADER : 0));
-    });
-    this.counts.bytes += length;
-    return targets.length;
-  }
-}
-
-/** Most buffers that can be popped at a time. */
-const most = ({ queue }: End): number => Math.min(BURST, queue.size);
-
-function putBack(queue: DeviceQueue, n: number): void {
-  if (!queue.rewind(n)) throw new Error(`invariant: the last ${n} elements popped are in flight`);
 }
