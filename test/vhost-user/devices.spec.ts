@@ -87,7 +87,8 @@ describe('vhost-user devices, driven by our front-end', () => {
     }
     expect([ours.used, theirs.used]).to.deep.equal([0, 0]);
     for (const { queues } of reports) for (const { lost } of queues) expect(lost).to.equal(0);
-    if (warm) expect(openDescriptors()).to.equal(before);
+    // Node may have closed some of its own.
+    if (warm) expect(openDescriptors()).to.be.at.most(before);
   }
 
   /** Receive buffers of `size` bytes, as many as the queue takes. */
