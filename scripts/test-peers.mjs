@@ -1,25 +1,41 @@
-// Runs the tests against peers that are not ours. What they need from Debian is installed if this is allowed;
-// else the tests say what is missing. `npm run test:peers -- -g packed` passes options on to mocha.
+// Runs the tests against programs that others wrote: test/peers/*.peer.ts, or those that are named. What a
+// test needs of Debian is installed where that is allowed.
 import { spawnSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const PARTS = [['dpdk-testpmd', 'dpdk-dev']];
 
-const has = (program) => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0;
-const missing = PARTS.filter(([program]) => !has(program)).map(([, part]) => part);
-if (missing.length > 0) {
-  const command = ['apt-get', 'install', '-y', '--no-install-recommends', ...missing];
-  if (process.getuid?.() === 0 && has('apt-get')) {
-    console.error(`Installing ${missing.join(', ')} …`);
-    spawnSync('apt-get', ['update'], { stdio: 'ignore' });
-    spawnSync(command[0], command.slice(1), { stdio: ['ignore', 2, 2] });
-  } else console.error(`missing: ${missing.join(', ')}; as root: ${command.join(' ')}`);
+/** First word of a file's name → a program that its tests run, and the Debian package that has it. */
+const PARTS = {
+  dpdk: ['dpdk-testpmd', 'dpdk-dev'],
+  qemu: ['qemu-system-x86_64', 'qemu-system-x86'],
+};
+
+const run = (command, ...args) => spawnSync(command, args, { cwd: root, stdio: 'inherit' }).status ?? 1;
+const present = (program) =>
+  (process.env.PATH ?? '').split(':').some((folder) => {
+    try {
+      return readdirSync(folder).includes(program);
+    } catch {
+      return false;
+    }
+  });
+
+const files = process.argv.slice(2);
+if (files.length === 0)
+  for (const name of readdirSync(join(root, 'test/peers')).sort())
+    if (name.endsWith('.peer.ts')) files.push(join('test/peers', name));
+
+const parts = new Set(files.map((file) => PARTS[basename(file).split('-')[0]]).filter(Boolean));
+const packages = [...parts].filter(([program]) => !present(program)).map(([, name]) => name);
+if (packages.length > 0) {
+  const install = ['apt-get', 'install', '-y', '--no-install-recommends', ...packages];
+  if (process.getuid?.() !== 0 || !present('apt-get')) {
+    console.error(`missing: install ${packages.join(', ')}, on Debian with \`sudo ${install.join(' ')}\``);
+    process.exit(1);
+  }
+  if (run('apt-get', 'update') !== 0 || run(...install) !== 0) process.exit(1);
 }
-
-const { status } = spawnSync(
-  process.execPath,
-  ['node_modules/mocha/bin/mocha.js', 'test/peers/*.peer.ts', '--exit', ...process.argv.slice(2)],
-  { cwd: root, stdio: 'inherit' },
-);
-process.exit(status ?? 1);
+process.exit(run(process.execPath, 'node_modules/mocha/bin/mocha.js', '--exit', ...files));

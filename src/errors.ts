@@ -84,7 +84,13 @@ const FAULTS: Record<number, readonly [ErrorCode, Describe]> = {
     'EPROTO',
     (a, b) => `descriptor ${a} of an indirect table has flags ${hex(b)}: a table inside a table`,
   ],
-  [L.FAULT_INDIRECT_NEXT]: ['EPROTO', (a, b) => `descriptor ${a} has flags ${hex(b)}: INDIRECT with NEXT`],
+  [L.FAULT_INDIRECT_NEXT]: [
+    'EPROTO',
+    (a, b) => {
+      const why = b & BigInt(L.DESC_F_NEXT) ? 'with NEXT' : 'behind another descriptor of its chain';
+      return `descriptor ${a} has flags ${hex(b)}: INDIRECT ${why}`;
+    },
+  ],
   [L.FAULT_TABLE_LENGTH]: [
     'EPROTO',
     (a, b) => `indirect table at ${hex(b)} has length ${a}: not a positive multiple of ${L.DESC_BYTES}`,

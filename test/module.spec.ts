@@ -49,7 +49,8 @@ describe('the WebAssembly module', () => {
     });
 
   it('is small', () => {
-    expect(built('vring.wasm').length).to.be.below(24 * 1024);
+    // The split ring alone is to stay below 24 KB; with the packed ring it is larger.
+    expect(built('vring.wasm').length).to.be.below(32 * 1024);
   });
 
   it('has the same exports in both builds', () => {

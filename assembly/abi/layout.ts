@@ -67,6 +67,8 @@ export const EVENT_FAR = 0x8000;
 
 /** Most descriptors that one query of the available bytes visits: what bounds it against a hostile ring. */
 export const AVAILABLE_BUDGET = 0x100000;
+/** Bytes that the segments of a chain may have in all (virtio 1.4, 2.7.4.2, 2.8.5). */
+export const CHAIN_BYTES_MAX = 0x1_0000_0000;
 
 // ---- Records that bursts are made of ----
 
@@ -149,7 +151,7 @@ export const DRIVER_UNKICKED = 3;
 export const DRIVER_FREE = 4; // first free descriptor or id
 export const DRIVER_NUM_FREE = 5;
 export const DRIVER_IN_FLIGHT = 6;
-export const DRIVER_OLDEST = 7; // head of the oldest buffer, split ring in order
+export const DRIVER_OLDEST = 7; // head of the oldest buffer, split ring in order; to load only
 export const DRIVER_BATCH_LEFT = 8;
 export const DRIVER_BATCH_LENGTH = 9;
 export const DRIVER_WORDS = 10;
@@ -229,7 +231,7 @@ export const FAULT_SEGMENT_ORDER = 8;
 export const FAULT_INDIRECT_REFUSED = 9;
 /** The INDIRECT flag is set inside an indirect table (descriptor a, flags b). */
 export const FAULT_INDIRECT_NESTED = 10;
-/** INDIRECT together with NEXT in one split descriptor (descriptor a, flags b). */
+/** INDIRECT together with NEXT, or in a packed chain behind another descriptor (descriptor or slot a, flags b). */
 export const FAULT_INDIRECT_NEXT = 11;
 /** Table length a is 0 or not a multiple of 16; b = table address. */
 export const FAULT_TABLE_LENGTH = 12;

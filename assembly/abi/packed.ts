@@ -5,6 +5,7 @@ import { acquire, acquire32, publish } from '../order';
 import {
   DESC_ADDR,
   DESC_BYTES,
+  DESC_F_WRITE,
   DESC_LEN,
   EVENT_FLAGS,
   EVENT_FLAGS_MASK,
@@ -100,6 +101,13 @@ export function availBits(wrap: bool): u32 {
 @inline
 export function usedBits(wrap: bool): u32 {
   return wrap ? PACKED_DESC_F_AVAIL | PACKED_DESC_F_USED : 0;
+}
+
+/** Flags of a used descriptor: WRITE says that its length means something (2.8.4). */
+// @ts-ignore: decorator
+@inline
+export function usedFlags(written: u32, wrap: bool): u32 {
+  return usedBits(wrap) | (written > 0 ? DESC_F_WRITE : 0);
 }
 
 /** The two bits that say whose a descriptor is. */

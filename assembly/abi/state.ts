@@ -106,8 +106,8 @@ export class Head {
   @inline
   set(writable: u32, slots: u32): void {
     this.writable = writable;
-    this.slots = <u16>slots;
-    this.flags = <u8>HEAD_F_IN_FLIGHT;
+    // slots and flags in one store.
+    store<u32>(changetype<usize>(this), slots | (HEAD_F_IN_FLIGHT << 16), HEAD_SLOTS);
   }
 
   @inline
@@ -211,6 +211,7 @@ if (
   offsetof<Head>('written') != HEAD_WRITTEN ||
   offsetof<Head>('slots') != HEAD_SLOTS ||
   offsetof<Head>('flags') != HEAD_FLAGS ||
+  HEAD_FLAGS != HEAD_SLOTS + 2 ||
   offsetof<Fill>() != FILL_BYTES ||
   offsetof<Fill>('written') != FILL_WRITTEN ||
   offsetof<Fill>('id') != FILL_ID ||

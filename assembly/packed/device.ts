@@ -3,6 +3,7 @@
 
 import {
   AVAILABLE_BUDGET,
+  CHAIN_BYTES_MAX,
   DESC_BYTES,
   DESC_F_INDIRECT,
   DESC_F_NEXT,
@@ -32,6 +33,8 @@ import {
   FAULT_TABLE_RANGE,
   FILL_BYTES,
   HEAD_BYTES,
+  PACKED_DESC_F_AVAIL,
+  PACKED_DESC_F_USED,
   RESULT_BROKEN,
   RESULT_NO_ROOM,
   RESULT_NOT_IN_FLIGHT,
@@ -62,6 +65,7 @@ import {
   restId,
   restLen,
   usedBits,
+  usedFlags,
   wordFlags,
   wordOffWrap,
 } from '../abi/packed';
@@ -126,6 +130,8 @@ export class PackedDevice extends Queue {
   walkFault: u32;
   walkA: u64;
   walkB: u64;
+  /** Where popChains puts the next piece. */
+  walkPiece: u32;
 
   // RegionTable, embedded.
   regions: usize;
@@ -229,6 +235,11 @@ export class PackedDevice extends Queue {
     let writing = false;
     let indirect = false;
     let id: u32 = 0;
+    // Region of the last hit, in registers: most segments lie there.
+    const region = this.regionTable.recent();
+    const regionGuest = region.guest;
+    const regionLength = region.length;
+    const regionLocal = <u64>region.local - regionGuest;
     for (;;) {
       const desc = descriptor(ring, slot);
       const addr = descAddr(desc);
@@ -257,7 +268,7 @@ export class PackedDevice extends Queue {
           segmentAddr = descAddr(entry);
           const entryRest = descRest(entry);
           segmentLen = restLen(entryRest);
-          // No other flag, and no id, means anything in a table (2.8.8).
+          // No other flag, and no id, means anything in a table (2.8.7).
           write = (restFlags(entryRest) & DESC_F_WRITE) != 0;
         }
         if (++total > size) return this.bad(FAULT_CHAIN_LONG, first, size);
@@ -269,10 +280,15 @@ export class PackedDevice extends Queue {
           if (writing) return this.bad(FAULT_SEGMENT_ORDER, segmentAddr, segmentLen);
           readable += segmentLen;
         }
-        const count = this.regionTable.pieces(segmentAddr, segmentLen, pieces, piece, capacity);
-        if (count == 0) return this.bad(FAULT_SEGMENT_RANGE, segmentAddr, segmentLen);
-        piece += count;
-        if (readable + writable > 0x1_0000_0000)
+        if (segmentLen != 0 && holds(regionGuest, regionLength, segmentAddr, segmentLen)) {
+          if (piece < capacity) pieceSet(pieces, piece, <u32>(regionLocal + segmentAddr), segmentLen);
+          piece++;
+        } else {
+          const count = this.regionTable.pieces(segmentAddr, segmentLen, pieces, piece, capacity);
+          if (count == 0) return this.bad(FAULT_SEGMENT_RANGE, segmentAddr, segmentLen);
+          piece += count;
+        }
+        if (readable + writable > <u64>CHAIN_BYTES_MAX)
           return this.bad(FAULT_CHAIN_BYTES, first, readable + writable);
       }
       if (!(flags & DESC_F_NEXT)) break;
@@ -280,7 +296,7 @@ export class PackedDevice extends Queue {
         slot = 0;
         wrap = !wrap;
       }
-      // The driver publishes the head last, so whatever belongs to the chain is there (2.8.16).
+      // The driver publishes the head last, so whatever belongs to the chain is there (2.8.17).
       flags = descFlags(descriptor(ring, slot));
       if (ownerBits(flags) != availBits(wrap)) return this.bad(FAULT_DESC_UNAVAILABLE, first, slot);
     }
@@ -314,7 +330,7 @@ export class PackedDevice extends Queue {
     let result: i32 = 1;
     while (taken < max) {
       // Chains of one direct segment in the region of the last hit, the most frequent ones, in a loop that keeps
-      // everything in registers. Any other, and whatever is wrong with one, is left to popOne.
+      // everything in registers. Any other is left to popChains.
       const region = this.regionTable.recent();
       const regionGuest = region.guest;
       const regionLength = region.length;
@@ -360,29 +376,141 @@ export class PackedDevice extends Queue {
       this.slotsInFlight += got;
       this.moveTo(slot);
       if (taken == max) break;
-      if (!more) {
-        // Nothing more. Ask for a notification at this slot and look once more: the driver may have made it
-        // available before it saw the event.
-        if (taken == handled || !this.askFrom(this.nextAvail, this.availWrap)) break;
-        handled = taken;
-        continue;
+      if (more) {
+        if (taken == end && got > 0) continue;
+        const chains = this.popChains(element(elements, taken), max - taken, pieces, at, capacity);
+        at = this.walkPiece;
+        taken += chains;
+        if (taken == max) break;
+        result = this.popOne(element(elements, taken), taken == 0, pieces, at, capacity);
+        if (result > 0) {
+          at += this.walkOut + this.walkIn;
+          taken++;
+          continue;
+        }
+        if (result < 0 || !this.walkEmpty) break;
       }
-      if (taken == end && got > 0) continue;
-      result = this.popOne(element(elements, taken), taken == 0, pieces, at, capacity);
-      if (result < 0) break;
-      if (result == 0) {
-        // As above: not available, which only shows here when there was no room for the loop.
-        if (!this.walkEmpty || taken == handled || !this.askFrom(this.nextAvail, this.availWrap)) break;
-        handled = taken;
-        continue;
-      }
-      at += this.walkOut + this.walkIn;
-      taken++;
+      // Nothing more. Ask for a notification at this slot and look once more: the driver may have made it
+      // available before it saw the event.
+      if (taken == handled || !this.askFrom(this.nextAvail, this.availWrap)) break;
+      handled = taken;
     }
     this.added += taken;
     this.span += taken;
     if (taken > handled) this.askFrom(this.nextAvail, this.availWrap);
     return taken > 0 || result >= 0 ? <i32>taken : result;
+  }
+
+  /**
+   * Pops up to `n` chains, direct or in a table, that lie in the region of the last hit: one where anything else
+   * shows is left to popOne, also to say what is wrong with it. Leaves in walkPiece where the next piece goes.
+   * @returns how many
+   */
+  private popChains(elements: usize, n: u32, pieces: usize, at: u32, capacity: u32): u32 {
+    const size = this.size;
+    const ring = this.ring;
+    const ringEnd = descriptor(ring, size);
+    const region = this.regionTable.recent();
+    const regionGuest = region.guest;
+    const regionLength = region.length;
+    const regionLocal = <u64>region.local - regionGuest;
+    let head = descriptor(ring, this.nextAvail);
+    let wanted = availBits(this.availWrap);
+    let inFlight = this.slotsInFlight;
+    let first = at;
+    let taken: u32 = 0;
+    for (; taken < n; taken++) {
+      let flags = descFlags(head);
+      if (ownerBits(flags) != wanted) break;
+      let addr = descAddr(head);
+      let rest = descRest(head);
+      let len = restLen(rest);
+      let desc = head;
+      let piece = first;
+      let counts: u32 = 0;
+      let readable: u64 = 0;
+      let writable: u64 = 0;
+      let more = true;
+      const inTable = (flags & DESC_F_INDIRECT) != 0;
+      if (inTable) {
+        if (!this.indirect || flags & DESC_F_NEXT || len % DESC_BYTES != 0 || len == 0) break;
+        if (!holds(regionGuest, regionLength, addr, len)) break;
+        if (len / DESC_BYTES > min(size, capacity - first)) break;
+        let entry = <usize>(regionLocal + addr);
+        const end = entry + len;
+        for (; entry < end; entry += DESC_BYTES) {
+          const addr = descAddr(entry);
+          const rest = descRest(entry);
+          const len = restLen(rest);
+          if (len == 0 || !holds(regionGuest, regionLength, addr, len)) break;
+          // No other flag, and no id, means anything in a table (2.8.7).
+          if (restFlags(rest) & DESC_F_WRITE) {
+            counts += 0x10000;
+            writable += len;
+          } else {
+            if (counts >= 0x10000) break;
+            counts++;
+            readable += len;
+          }
+          pieceSet(pieces, piece, <u32>(regionLocal + addr), len);
+          piece++;
+        }
+        more = entry != end;
+      } else {
+        // Ends where there is no room for pieces, however long the chain, and at the end of the ring, where the
+        // bits of the flags change.
+        const until = min(capacity, first + <u32>((ringEnd - head) / DESC_BYTES));
+        while (piece < until) {
+          if (len == 0 || !holds(regionGuest, regionLength, addr, len)) break;
+          if (flags & DESC_F_WRITE) {
+            counts += 0x10000;
+            writable += len;
+          } else {
+            if (counts >= 0x10000) break;
+            counts++;
+            readable += len;
+          }
+          pieceSet(pieces, piece, <u32>(regionLocal + addr), len);
+          piece++;
+          if (!(flags & DESC_F_NEXT)) {
+            more = false;
+            break;
+          }
+          if (piece == until) break;
+          desc += DESC_BYTES;
+          // The driver publishes the head last: whatever belongs to the chain is there.
+          rest = descRest(desc);
+          flags = restFlags(rest);
+          if ((flags & (PACKED_DESC_F_AVAIL | PACKED_DESC_F_USED | DESC_F_INDIRECT)) != wanted) break;
+          addr = descAddr(desc);
+          len = restLen(rest);
+        }
+      }
+      const id = restId(rest);
+      if (more || id >= size || readable + writable > <u64>CHAIN_BYTES_MAX) break;
+      const slots = inTable ? 1 : piece - first;
+      const known = headAt(this.heads, id);
+      if (inFlight + slots > size || known.inFlight) break;
+      elementSet(element(elements, taken), id, first, counts);
+      known.set(<u32>min<u64>(writable, 0xffff_ffff), slots);
+      this.bytesOut += readable;
+      this.indirects += <u64>inTable;
+      wordAtSet(this.order, this.orderNext, id);
+      this.orderNext = this.orderNext + 1 == size ? 0 : this.orderNext + 1;
+      inFlight += slots;
+      first = piece;
+      head = desc + DESC_BYTES;
+      if (head == ringEnd) {
+        head = ring;
+        wanted ^= PACKED_DESC_F_AVAIL | PACKED_DESC_F_USED;
+      }
+    }
+    this.nextAvail = <u32>((head - ring) / DESC_BYTES);
+    this.availWrap = wanted == availBits(true);
+    this.inFlight += taken;
+    this.slotsInFlight = inFlight;
+    this.walkPiece = first;
+    return taken;
   }
 
   /** Makes `slot` the next one to pop from; it may lie behind the end of the ring. */
@@ -488,10 +616,6 @@ export class PackedDevice extends Queue {
     return 0;
   }
 
-  private usedFlags(written: u32, wrap: bool): u32 {
-    return usedBits(wrap) | (written > 0 ? DESC_F_WRITE : 0);
-  }
-
   /** Accounts for `n` elements in `slots` slots, and publishes the used descriptors from the first one on. */
   private publish(n: u32, slots: u32, firstFlags: u32, slot: u32, wrap: bool): void {
     const first = descriptor(this.ring, this.nextUsed);
@@ -508,22 +632,31 @@ export class PackedDevice extends Queue {
   pushBurst(elements: usize, n: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
     let pushed: u32 = 0;
+    const size = this.size;
+    const heads = this.heads;
     if (this.inOrder) {
+      if (this.fills == 0) pushed = this.pushOldest(elements, n);
+      if (pushed == n) return <i32>n;
+      const from = pushed;
       for (; pushed < n; pushed++) {
         const record = element(elements, pushed);
-        if (this.finish(elementId(record), elementWritten(record)) < 0) break;
+        const id = elementId(record);
+        const written = elementWritten(record);
+        if (id >= size) break;
+        const head = headAt(heads, id);
+        if (!head.open || written > head.writable) break;
+        head.finish(written);
       }
+      this.fills += pushed - from;
       if (pushed > 0) this.publishDone();
       return <i32>pushed;
     }
     if (this.fills > 0) return RESULT_SLOT;
-    const size = this.size;
     const ring = this.ring;
-    const heads = this.heads;
-    let slot = this.nextUsed;
-    let wrap = this.usedWrap;
+    const from = this.nextUsed;
+    let slot = from;
+    let bits = usedBits(this.usedWrap);
     let firstFlags: u32 = 0;
-    let slots: u32 = 0;
     let bytes: u64 = 0;
     for (; pushed < n; pushed++) {
       const record = element(elements, pushed);
@@ -534,12 +667,66 @@ export class PackedDevice extends Queue {
       if (!head.open || written > head.writable) break;
       head.leave();
       bytes += written;
-      const flags = this.usedFlags(written, wrap);
+      const flags = written > 0 ? bits | DESC_F_WRITE : bits;
       const desc = descriptor(ring, slot);
       if (pushed == 0) {
         firstFlags = flags;
         descLenIdSet(desc, written, id);
       } else descRestSet(desc, written, id, flags);
+      slot += <u32>head.slots;
+      if (slot >= size) {
+        slot -= size;
+        bits ^= usedBits(true);
+      }
+    }
+    if (pushed > 0) {
+      const wrap = bits != 0;
+      this.bytesIn += bytes;
+      // No more slots than the ring has: one lap further on at most.
+      this.publish(pushed, slot - from + (wrap == this.usedWrap ? 0 : size), firstFlags, slot, wrap);
+    }
+    return <i32>pushed;
+  }
+
+  /**
+   * In-order use with nothing held: publishes the first records as far as they are the oldest elements in the
+   * order in which they were popped, the usual case, without marking them first. Where that ends before the
+   * burst does, what a descriptor further on may still answer for is marked as done.
+   * @returns how many records were dealt with
+   */
+  private pushOldest(elements: usize, n: u32): u32 {
+    const size = this.size;
+    if (this.span > size) return 0;
+    const order = this.order;
+    const heads = this.heads;
+    let index = this.orderNext + size - this.span;
+    if (index >= size) index -= size;
+    const until = min(n, this.span);
+    let slot = this.nextUsed;
+    let wrap = this.usedWrap;
+    let firstFlags: u32 = 0;
+    let bytes: u64 = 0;
+    let pushed: u32 = 0;
+    // What has a used descriptor: elements, and the slot behind the last of them.
+    let batch: u32 = 0;
+    let batchSlot = slot;
+    let batchWrap = wrap;
+    let slots: u32 = 0;
+    let batchSlots: u32 = 0;
+    while (pushed < until) {
+      const record = element(elements, pushed);
+      const id = elementId(record);
+      const written = elementWritten(record);
+      // Found there it is in flight: one that was detached has been taken out.
+      if (id >= size || id != wordAt(order, index)) break;
+      const head = headAt(heads, id);
+      assert(head.open);
+      const writable = head.writable;
+      if (written > writable) break;
+      head.leave();
+      bytes += written;
+      pushed++;
+      if (++index == size) index = 0;
       const taken = <u32>head.slots;
       slots += taken;
       slot += taken;
@@ -547,19 +734,40 @@ export class PackedDevice extends Queue {
         slot -= size;
         wrap = !wrap;
       }
+      // As in publishDone.
+      if (written != writable || written == 0xffff_ffff || pushed == n) {
+        const flags = usedFlags(written, batchWrap);
+        const desc = descriptor(this.ring, batchSlot);
+        if (batch == 0) {
+          firstFlags = flags;
+          descLenIdSet(desc, written, id);
+        } else descRestSet(desc, written, id, flags);
+        batch = pushed;
+        batchSlot = slot;
+        batchWrap = wrap;
+        batchSlots = slots;
+      }
     }
-    if (pushed > 0) {
-      this.bytesIn += bytes;
-      this.publish(pushed, slots, firstFlags, slot, wrap);
+    for (let i = batch; i < pushed; i++) {
+      const record = element(elements, i);
+      const written = elementWritten(record);
+      headAt(heads, elementId(record)).finish(written);
+      bytes -= written;
     }
-    return <i32>pushed;
+    this.fills = pushed - batch;
+    this.span -= batch;
+    this.bytesIn += bytes;
+    if (batch > 0) this.publish(batch, batchSlots, firstFlags, batchSlot, batchWrap);
+    return pushed;
   }
 
-  /** Publishes all that is done from the oldest element on, in as few used descriptors as may be (2.8.9). */
+  /** Publishes all that is done from the oldest element on, in as few used descriptors as may be (2.8.8). */
   private publishDone(): void {
     const size = this.size;
     // An element that was detached, or is not done, holds up all that were popped after it.
     if (this.span == 0 || this.span > size) return;
+    const order = this.order;
+    const heads = this.heads;
     let index = this.orderNext + size - this.span;
     if (index >= size) index -= size;
     let slot = this.nextUsed;
@@ -570,12 +778,15 @@ export class PackedDevice extends Queue {
     let first = true;
     let slots: u32 = 0;
     let count: u32 = 0;
-    let id = this.popped(index);
-    while (this.isDone(id)) {
-      const head = this.head(id);
+    let bytes: u64 = 0;
+    let id = wordAt(order, index);
+    let done = id < size && headAt(heads, id).done;
+    while (done) {
+      const head = headAt(heads, id);
       const written = head.written;
+      const whole = written == head.writable && written != 0xffff_ffff;
       head.leave();
-      this.bytesIn += written;
+      bytes += written;
       count++;
       const taken = <u32>head.slots;
       slots += taken;
@@ -585,11 +796,11 @@ export class PackedDevice extends Queue {
         wrap = !wrap;
       }
       if (++index == size) index = 0;
-      const next = this.popped(index);
-      const whole = written == head.writable && written != 0xffff_ffff;
+      const next = wordAt(order, index);
+      done = next < size && headAt(heads, next).done;
       // Left out, an element counts as completely written; the last of a run always has an entry.
-      if (!whole || !this.isDone(next)) {
-        const flags = this.usedFlags(written, batchWrap);
+      if (!whole || !done) {
+        const flags = usedFlags(written, batchWrap);
         const desc = descriptor(this.ring, batchSlot);
         if (first) {
           first = false;
@@ -601,13 +812,10 @@ export class PackedDevice extends Queue {
       }
       id = next;
     }
+    this.bytesIn += bytes;
     this.span -= count;
     this.fills -= count;
     if (count > 0) this.publish(count, slots, firstFlags, slot, wrap);
-  }
-
-  private isDone(id: u32): bool {
-    return id < this.size && this.head(id).done;
   }
 
   fill(id: u32, written: u32, offset: u32): i32 {
@@ -641,7 +849,7 @@ export class PackedDevice extends Queue {
     for (let i: u32 = 0; i < n; i++) {
       const fill = this.fillAt(i);
       const written = fill.written;
-      const flags = this.usedFlags(written, wrap);
+      const flags = usedFlags(written, wrap);
       const desc = descriptor(this.ring, slot);
       if (i == 0) {
         firstFlags = flags;

@@ -4,7 +4,6 @@ import {
   BUFFER_BYTES,
   DESC_BYTES,
   DESC_F_INDIRECT,
-  DESC_F_NEXT,
   DESC_F_WRITE,
   DRIVER_AVAIL,
   DRIVER_BATCH_LEFT,
@@ -13,7 +12,6 @@ import {
   DRIVER_FREE,
   DRIVER_IN_FLIGHT,
   DRIVER_NUM_FREE,
-  DRIVER_OLDEST,
   DRIVER_UNKICKED,
   DRIVER_USED,
   EVENT_BYTES,
@@ -61,6 +59,7 @@ import {
   segmentAddress,
   segmentRest,
   token,
+  writableLength,
 } from '../abi/records';
 import { Buffer, bufferAt, chainSegments, chainTable, wordAt, wordAtSet } from '../abi/state';
 import { Granules } from '../mm/granules';
@@ -176,68 +175,53 @@ export class PackedDriver extends Queue {
     const ring = this.ring;
     const buffers = this.buffers;
     const nextId = this.nextId;
+    const inOrder = this.inOrder;
     const firstSlot = this.nextAvail;
     const held = this.numFree;
+    // Buffers of one segment, the most frequent ones, in a loop that keeps everything in registers. From the
+    // first other one on, and from the end of the ring on, where the bits of the flags change, addAny goes on.
     let record = segments;
-    let added: u32 = 0;
-    let result: i32 = 1;
-    if (n > 0) {
-      // Apart, because its flags are kept back.
-      result = this.addOne(record, token(tokens, 0), true);
-      if (result > 0) {
-        record += <usize>restCount(segmentRest(record)) * SEGMENT_BYTES;
-        added = 1;
-      }
+    let id = this.freeId;
+    let slot = firstSlot;
+    const owner = availBits(this.availWrap);
+    let bytes: u64 = 0;
+    let fast: u32 = 0;
+    const until = min(n, min(held, size - slot));
+    for (; fast < until; fast++) {
+      const rest = segmentRest(record);
+      if (restCount(rest) != 1) break;
+      assert(id < size);
+      const write = restSegmentFlags(rest) & DESC_F_WRITE;
+      const length = restLength(rest);
+      const address = descriptor(ring, slot);
+      descAddrSet(address, segmentAddress(record));
+      // The flags of the burst's head follow when all else is written.
+      if (fast == 0) {
+        this.firstFlags = write | owner;
+        descLenIdSet(address, length, id);
+      } else descRestSet(address, length, id, write | owner);
+      const writable = write ? length : 0;
+      bytes += length - writable;
+      bufferAt(buffers, id).set(token(tokens, fast), writable, 0, 1, slot);
+      if (inOrder) wordAtSet(this.slotId, slot, id);
+      id = wordAt(nextId, id);
+      record += SEGMENT_BYTES;
+      slot++;
     }
-    while (added < n && result > 0) {
-      // Buffers of one segment, the most frequent ones, in a loop that keeps everything in registers.
-      let id = this.freeId;
-      let slot = this.nextAvail;
-      const owner = availBits(this.availWrap);
-      let bytes: u64 = 0;
-      const from = added;
-      // Up to the end of the ring, where the bits of the flags change.
-      const until = min(n, added + min(this.numFree, size - slot));
-      if (!this.inOrder) {
-        for (; added < until; added++) {
-          const rest = segmentRest(record);
-          if (restCount(rest) != 1) break;
-          assert(id < size);
-          const write = restSegmentFlags(rest) & DESC_F_WRITE;
-          const length = restLength(rest);
-          const address = descriptor(ring, slot);
-          descAddrSet(address, segmentAddress(record));
-          descRestSet(address, length, id, write | owner);
-          const writable = write ? length : 0;
-          bytes += length - writable;
-          bufferAt(buffers, id).set(token(tokens, added), writable, 0, 1, slot);
-          id = wordAt(nextId, id);
-          record += SEGMENT_BYTES;
-          slot++;
-        }
-      }
-      this.freeId = id;
-      this.numFree -= added - from;
-      this.inFlight += added - from;
-      this.bytesOut += bytes;
-      this.moveTo(slot);
-      if (added == n) break;
-      if (added == until && added > from) continue;
-      result = this.addOne(record, token(tokens, added), false);
-      if (result <= 0) break;
-      record += <usize>restCount(segmentRest(record)) * SEGMENT_BYTES;
-      added++;
-    }
-    if (added > 0) {
-      this.added += added;
-      // Saturates: from 2^16 on the window of `passed` would be ambiguous, see kickPrepare. numFree counts
-      // slots, so the difference is how many the burst took.
-      this.unkicked = min<u32>(this.unkicked + held - this.numFree, 0x10000);
-      // The device looks at slots in ring order: it cannot get past the first one before this store.
-      descFlagsSet(descriptor(ring, firstSlot), this.firstFlags);
-      return <i32>added;
-    }
-    return result < 0 ? result : 0;
+    this.freeId = id;
+    this.numFree = held - fast;
+    this.bytesOut += bytes;
+    this.moveTo(slot);
+    const added = fast == n ? <i32>n : this.addAny(record, tokens, fast, n);
+    if (added <= 0) return added;
+    this.inFlight += added;
+    this.added += added;
+    // Saturates: from 2^16 on the window of `passed` would be ambiguous, see kickPrepare. numFree counts
+    // slots, so the difference is how many the burst took.
+    this.unkicked = min<u32>(this.unkicked + held - this.numFree, 0x10000);
+    // The device looks at slots in ring order: it cannot get past the first one before this store.
+    descFlagsSet(descriptor(ring, firstSlot), this.firstFlags);
+    return added;
   }
 
   /** Makes `slot` the next one, at most one behind the last. */
@@ -249,73 +233,117 @@ export class PackedDriver extends Queue {
   }
 
   /**
-   * Adds one buffer of any shape. With `first` the flags of its head are kept back in firstFlags: they publish
-   * the whole burst when all else is written. 1, or 0 if it does not fit now, or RESULT_TOO_LONG.
+   * Adds buffers of any shape, from the one with index `from` on, as far as they fit.
+   * @returns how many of the burst are added then, or RESULT_TOO_LONG if it is none for that reason
    */
-  private addOne(segments: usize, token: u32, first: bool): i32 {
-    const count = restCount(segmentRest(segments));
-    const free = this.numFree;
-    const id = this.freeId;
-    const head = this.nextAvail;
-    if (count > this.size) return RESULT_TOO_LONG;
-    let table: usize = 0;
-    // The order of these tests is part of the contract: no free descriptor, no table.
-    if (count > 1 && this.indirect && free > 0) {
-      table = this.granules.alloc(count);
-      if (table == 0) this.tableFailed++;
-    }
-    // Also where a table could not be had: nothing is written before the whole chain fits.
-    if (table == 0 && count > free) {
-      this.full++;
-      return 0;
-    }
-    let total: u64 = 0;
-    let writable: u64 = 0;
+  private addAny(segments: usize, tokens: usize, from: u32, n: u32): i32 {
+    const size = this.size;
+    const ring = this.ring;
     let record = segments;
-    for (let i: u32 = 0; i < count; i++) {
-      const rest = segmentRest(record);
-      const length = restLength(rest);
-      const write = restSegmentFlags(rest) & DESC_F_WRITE;
-      total += length;
-      if (write) writable += length;
-      if (table != 0) {
-        const address = descriptor(table, i);
-        descAddrSet(address, segmentAddress(record));
-        descRestSet(address, length, 0, write);
-      } else {
-        this.put(
-          segmentAddress(record),
-          length,
-          id,
-          write | (i + 1 < count ? DESC_F_NEXT : 0),
-          first && i == 0,
-        );
+    let id = this.freeId;
+    let free = this.numFree;
+    let slot = this.nextAvail;
+    let wrap = this.availWrap;
+    let bytes: u64 = 0;
+    let added = from;
+    let tooLong = false;
+    for (; added < n; added++) {
+      const count = restCount(segmentRest(record));
+      if (count > size) {
+        tooLong = true;
+        break;
       }
-      record += SEGMENT_BYTES;
+      let table: usize = 0;
+      // The order of these tests is part of the contract: no free descriptor, no table.
+      if (count > 1 && this.indirect && free > 0) {
+        table = this.granules.alloc(count);
+        if (table == 0) this.tableFailed++;
+      }
+      // Also where a table could not be had: nothing is written before the whole chain fits.
+      if (table == 0 && count > free) {
+        this.full++;
+        break;
+      }
+      assert(id < size);
+      const head = slot;
+      const owner = availBits(wrap);
+      let headAddr: u64;
+      let headLen: u32;
+      let headFlags: u32;
+      let total: u64 = 0;
+      let writable: u64 = 0;
+      if (table != 0) {
+        for (let i: u32 = 0; i < count; i++) {
+          const rest = segmentRest(record);
+          const length = restLength(rest);
+          const write = restSegmentFlags(rest) & DESC_F_WRITE;
+          const address = descriptor(table, i);
+          descAddrSet(address, segmentAddress(record));
+          descRestSet(address, length, 0, write);
+          total += length;
+          writable += write ? length : 0;
+          record += SEGMENT_BYTES;
+        }
+        headAddr = table + this.addressOffset;
+        headLen = count * DESC_BYTES;
+        headFlags = DESC_F_INDIRECT;
+        free--;
+        this.indirects++;
+      } else {
+        const rest = segmentRest(record);
+        headAddr = segmentAddress(record);
+        headLen = restLength(rest);
+        headFlags = restSegmentFlags(rest);
+        total = headLen;
+        writable = writableLength(rest);
+        record += SEGMENT_BYTES;
+        let bits = owner;
+        for (let i: u32 = 1; i < count; i++) {
+          if (++slot == size) {
+            slot = 0;
+            wrap = !wrap;
+            bits = availBits(wrap);
+          }
+          const rest = segmentRest(record);
+          const length = restLength(rest);
+          const address = descriptor(ring, slot);
+          descAddrSet(address, segmentAddress(record));
+          descRestSet(address, length, id, restSegmentFlags(rest) | bits);
+          total += length;
+          writable += writableLength(rest);
+          record += SEGMENT_BYTES;
+        }
+        free -= count;
+      }
+      if (++slot == size) {
+        slot = 0;
+        wrap = !wrap;
+      }
+      const address = descriptor(ring, head);
+      descAddrSet(address, headAddr);
+      headFlags |= owner;
+      // The flags of the burst's head follow when all else is written.
+      if (added == 0) {
+        this.firstFlags = headFlags;
+        descLenIdSet(address, headLen, id);
+      } else descRestSet(address, headLen, id, headFlags);
+      bytes += total - writable;
+      bufferAt(this.buffers, id).set(
+        token(tokens, added),
+        <u32>min<u64>(writable, 0xffff_ffff),
+        <u32>table,
+        count,
+        head,
+      );
+      if (this.inOrder) wordAtSet(this.slotId, head, id);
+      id = wordAt(this.nextId, id);
     }
-    if (table != 0) {
-      this.put(table + this.addressOffset, count * DESC_BYTES, id, DESC_F_INDIRECT, first);
-      this.numFree = free - 1;
-      this.indirects++;
-    } else this.numFree = free - count;
-    this.bytesOut += total - writable;
-    this.buffer(id).set(token, <u32>min<u64>(writable, 0xffff_ffff), <u32>table, count, head);
-    if (this.inOrder) wordAtSet(this.slotId, head, id);
-    this.freeId = wordAt(this.nextId, id);
-    this.inFlight++;
-    return 1;
-  }
-
-  /** Writes the next descriptor of the ring; the flags of the burst's first one are kept back. */
-  private put(addr: u64, len: u32, id: u32, flags: u32, first: bool): void {
-    const address = descriptor(this.ring, this.nextAvail);
-    const all = flags | availBits(this.availWrap);
-    descAddrSet(address, addr);
-    if (first) {
-      this.firstFlags = all;
-      descLenIdSet(address, len, id);
-    } else descRestSet(address, len, id, all);
-    this.moveTo(this.nextAvail + 1);
+    this.freeId = id;
+    this.numFree = free;
+    this.nextAvail = slot;
+    this.availWrap = wrap;
+    this.bytesOut += bytes;
+    return tooLong && added == 0 ? RESULT_TOO_LONG : <i32>added;
   }
 
   kickPrepare(): bool {
@@ -355,11 +383,10 @@ export class PackedDriver extends Queue {
     while (taken < max) {
       // Direct buffers with a sound descriptor, in a loop that keeps everything in registers. Slots may
       // jump by a chain's length, so the end of the ring is looked at each time.
-      let slot = this.nextUsed;
-      let wrap = this.usedWrap;
-      let wanted = usedBits(wrap);
+      const from = this.nextUsed;
+      let slot = from;
+      let wanted = usedBits(this.usedWrap);
       let freeId = this.freeId;
-      let freed: u32 = 0;
       let bytes: u64 = 0;
       let more = true;
       const start = taken;
@@ -378,25 +405,25 @@ export class PackedDriver extends Queue {
         const chain = buffer.chain;
         const segments = chainSegments(chain);
         const tokenWritable = buffer.tokenWritable;
-        const len = flags & DESC_F_WRITE ? restLen(rest) : 0;
+        const len = restLen(rest);
         if (segments == 0 || chainTable(chain) != 0 || len > <u32>(tokenWritable >> 32)) break;
         completionSet(completions, taken, <u32>tokenWritable, len);
         bytes += len;
-        freed += segments;
         buffer.segments = 0;
         wordAtSet(nextId, id, freeId);
         freeId = id;
         slot += segments;
         if (slot >= size) {
           slot -= size;
-          wrap = !wrap;
-          wanted = usedBits(wrap);
+          wanted ^= usedBits(true);
         }
       }
+      const wrap = wanted != 0;
+      // No more slots than were in flight: one lap further on at most.
+      this.numFree += slot - from + (wrap == this.usedWrap ? 0 : size);
       this.nextUsed = slot;
       this.usedWrap = wrap;
       this.freeId = freeId;
-      this.numFree += freed;
       this.inFlight -= taken - start;
       this.bytesIn += bytes;
       if (taken == max) break;
@@ -431,8 +458,9 @@ export class PackedDriver extends Queue {
     if (id >= size) return index == 0 ? this.break(FAULT_USED_ID_RANGE, id, size) : 0;
     const buffer = this.buffer(id);
     const segments = <u32>buffer.segments;
-    let len = flags & DESC_F_WRITE ? restLen(rest) : 0;
+    let len = restLen(rest);
     if (segments == 0) return index == 0 ? this.break(FAULT_USED_ID, id, len) : 0;
+    if (len > buffer.writable && !(flags & DESC_F_WRITE)) len = 0;
     if (len > buffer.writable) {
       if (this.strict) return index == 0 ? this.break(FAULT_USED_LEN, len, buffer.writable) : 0;
       len = buffer.writable;
@@ -472,6 +500,9 @@ export class PackedDriver extends Queue {
 
   /** getBurst with IN_ORDER: one used descriptor may answer for several buffers. */
   private getInOrder(completions: usize, max: u32): i32 {
+    const size = this.size;
+    const buffers = this.buffers;
+    const slotId = this.slotId;
     let taken: u32 = 0;
     let asked = false;
     while (taken < max) {
@@ -489,13 +520,41 @@ export class PackedDriver extends Queue {
       }
       asked = false;
       // openBatch has counted the buffers up to the one that was named: there are batchLeft of them.
-      const id = wordAt(this.slotId, this.nextUsed);
-      const buffer = this.buffer(id);
-      const len = --this.batchLeft == 0 ? this.batchLength : buffer.writable;
-      completionSet(completions, taken++, buffer.token, len);
-      this.bytesIn += len;
-      this.completed++;
-      this.retire(buffer);
+      const some = min(this.batchLeft, max - taken);
+      const left = this.batchLeft - some;
+      const end = taken + some;
+      let slot = this.nextUsed;
+      let freed: u32 = 0;
+      let bytes: u64 = 0;
+      while (taken < end) {
+        const id = wordAt(slotId, slot);
+        assert(id < size);
+        const buffer = bufferAt(buffers, id);
+        const chain = buffer.chain;
+        const tokenWritable = buffer.tokenWritable;
+        const table = chainTable(chain);
+        let slots = chainSegments(chain);
+        if (table != 0) {
+          this.granules.free(table, slots);
+          slots = 1;
+        }
+        buffer.segments = 0;
+        const len = taken + 1 == end && left == 0 ? this.batchLength : <u32>(tokenWritable >> 32);
+        completionSet(completions, taken++, <u32>tokenWritable, len);
+        bytes += len;
+        freed += slots;
+        slot += slots;
+        if (slot >= size) {
+          slot -= size;
+          this.usedWrap = !this.usedWrap;
+        }
+      }
+      this.batchLeft = left;
+      this.bytesIn += bytes;
+      this.nextUsed = slot;
+      this.numFree += freed;
+      this.inFlight -= some;
+      this.completed += some;
     }
     if (taken > 0 && !asked) this.askFrom(this.nextUsed, this.usedWrap);
     return <i32>taken;
@@ -510,7 +569,7 @@ export class PackedDriver extends Queue {
     const last = restId(rest);
     if (last >= size) return first ? this.break(FAULT_USED_ID_RANGE, last, size) : 0;
     const buffer = this.buffer(last);
-    let len = flags & DESC_F_WRITE ? restLen(rest) : 0;
+    let len = restLen(rest);
     if (buffer.segments == 0) return first ? this.break(FAULT_USED_ID, last, len) : 0;
     // Every buffer in flight lies between nextUsed and nextAvail, so this finds it within inFlight steps.
     let slot = this.nextUsed;
@@ -522,6 +581,7 @@ export class PackedDriver extends Queue {
       if (slot >= size) slot -= size;
     }
     if (count > this.inFlight) return first ? this.break(FAULT_USED_BATCH, last, this.inFlight) : 0;
+    if (len > buffer.writable && !(flags & DESC_F_WRITE)) len = 0;
     if (len > buffer.writable) {
       if (this.strict) return first ? this.break(FAULT_USED_LEN, len, buffer.writable) : 0;
       len = buffer.writable;
@@ -592,9 +652,9 @@ export class PackedDriver extends Queue {
     store<u32>(words, this.freeId, DRIVER_FREE << 2);
     store<u32>(words, this.numFree, DRIVER_NUM_FREE << 2);
     store<u32>(words, this.inFlight, DRIVER_IN_FLIGHT << 2);
-    store<u32>(words, 0, DRIVER_OLDEST << 2);
     store<u32>(words, this.batchLeft, DRIVER_BATCH_LEFT << 2);
-    store<u32>(words, this.batchLength, DRIVER_BATCH_LENGTH << 2);
+    // Without an open batch it is the length of one that was handed out.
+    store<u32>(words, this.batchLeft > 0 ? this.batchLength : 0, DRIVER_BATCH_LENGTH << 2);
   }
 
   load(words: usize): void {

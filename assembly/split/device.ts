@@ -4,6 +4,7 @@
 import {
   AVAIL_F_NO_INTERRUPT,
   AVAILABLE_BUDGET,
+  CHAIN_BYTES_MAX,
   DESC_BYTES,
   DESC_F_INDIRECT,
   DESC_F_NEXT,
@@ -112,6 +113,8 @@ export class SplitDevice extends Queue {
   walkFault: u32;
   walkA: u64;
   walkB: u64;
+  /** Where popChains puts the next piece. */
+  walkPiece: u32;
 
   // RegionTable, embedded.
   regions: usize;
@@ -203,6 +206,11 @@ export class SplitDevice extends Queue {
     let piece = at;
     let firstIn: u32 = 0;
     let writing = false;
+    // Region of the last hit, in registers: most segments lie there.
+    const region = this.regionTable.recent();
+    const regionGuest = region.guest;
+    const regionLength = region.length;
+    const regionLocal = <u64>region.local - regionGuest;
     let addr = descAddr(descriptor(table, head));
     let rest = descRest(descriptor(table, head));
     for (;;) {
@@ -234,10 +242,15 @@ export class SplitDevice extends Queue {
         if (writing) return this.bad(FAULT_SEGMENT_ORDER, addr, len);
         readable += len;
       }
-      const count = this.regionTable.pieces(addr, len, pieces, piece, capacity);
-      if (count == 0) return this.bad(FAULT_SEGMENT_RANGE, addr, len);
-      piece += count;
-      if (readable + writable > 0x1_0000_0000) {
+      if (len != 0 && holds(regionGuest, regionLength, addr, len)) {
+        if (piece < capacity) pieceSet(pieces, piece, <u32>(regionLocal + addr), len);
+        piece++;
+      } else {
+        const count = this.regionTable.pieces(addr, len, pieces, piece, capacity);
+        if (count == 0) return this.bad(FAULT_SEGMENT_RANGE, addr, len);
+        piece += count;
+      }
+      if (readable + writable > <u64>CHAIN_BYTES_MAX) {
         return this.bad(FAULT_CHAIN_BYTES, head, readable + writable);
       }
       if (!(flags & DESC_F_NEXT)) break;
@@ -284,7 +297,7 @@ export class SplitDevice extends Queue {
       const until = min(max, taken + ready);
       while (taken < until) {
         // Chains of one direct segment in the region of the last hit, the most frequent ones, in a loop that
-        // keeps everything in registers. Any other, and whatever is wrong with one, is left to popOne.
+        // keeps everything in registers. Any other is left to popChains.
         const region = this.regionTable.recent();
         const regionGuest = region.guest;
         const regionLength = region.length;
@@ -317,6 +330,11 @@ export class SplitDevice extends Queue {
         this.lastAvail = last;
         this.inFlight += taken - start;
         if (taken == until) break;
+        const chains = this.popChains(element(elements, taken), until - taken, pieces, at, capacity);
+        at = this.walkPiece;
+        taken += chains;
+        last += <u16>chains;
+        if (taken == until) break;
         result = this.popOne(element(elements, taken), taken == 0, pieces, at, capacity);
         if (result <= 0) break;
         at += this.walkOut + this.walkIn;
@@ -327,6 +345,90 @@ export class SplitDevice extends Queue {
       if (taken > from) this.askFrom(last);
     }
     return taken > 0 || result >= 0 ? <i32>taken : result;
+  }
+
+  /**
+   * Pops up to `n` chains, direct or in a table, that lie in the region of the last hit: one where anything else
+   * shows is left to popOne, also to say what is wrong with it. Leaves in walkPiece where the next piece goes.
+   * @returns how many
+   */
+  private popChains(elements: usize, n: u32, pieces: usize, at: u32, capacity: u32): u32 {
+    const size = this.size;
+    const avail = this.avail;
+    const region = this.regionTable.recent();
+    const regionGuest = region.guest;
+    const regionLength = region.length;
+    const regionLocal = <u64>region.local - regionGuest;
+    let last = this.lastAvail;
+    let first = at;
+    let taken: u32 = 0;
+    for (; taken < n; taken++) {
+      const id = availRing(avail, <u32>last & (size - 1));
+      if (id >= size) break;
+      const head = headAt(this.heads, id);
+      if (head.inFlight) break;
+      let table = this.desc;
+      let entries = size;
+      let address = descriptor(table, id);
+      let addr = descAddr(address);
+      let rest = descRest(address);
+      let flags = restFlags(rest);
+      let len = restLen(rest);
+      const inTable = (flags & DESC_F_INDIRECT) != 0;
+      if (inTable) {
+        if (!this.indirect || flags & DESC_F_NEXT || len % DESC_BYTES != 0 || len == 0) break;
+        if (!holds(regionGuest, regionLength, addr, len)) break;
+        table = <usize>(regionLocal + addr);
+        entries = len / DESC_BYTES;
+        addr = descAddr(table);
+        rest = descRest(table);
+        flags = restFlags(rest);
+        len = restLen(rest);
+      }
+      let piece = first;
+      let counts: u32 = 0;
+      let readable: u64 = 0;
+      let writable: u64 = 0;
+      let more = true;
+      // Ends where there is no room for pieces, whatever the links say.
+      while (piece < capacity) {
+        if (flags & DESC_F_INDIRECT || len == 0 || !holds(regionGuest, regionLength, addr, len)) break;
+        if (flags & DESC_F_WRITE) {
+          counts += 0x10000;
+          writable += len;
+        } else {
+          if (counts >= 0x10000) break;
+          counts++;
+          readable += len;
+        }
+        pieceSet(pieces, piece, <u32>(regionLocal + addr), len);
+        piece++;
+        if (!(flags & DESC_F_NEXT)) {
+          more = false;
+          break;
+        }
+        const index = restNext(rest);
+        if (index >= entries) break;
+        address = descriptor(table, index);
+        addr = descAddr(address);
+        rest = descRest(address);
+        flags = restFlags(rest);
+        len = restLen(rest);
+      }
+      // Also by the table's length: a loop in it may be shorter than the queue.
+      if (more || piece - first > min(size, entries) || readable + writable > <u64>CHAIN_BYTES_MAX) break;
+      elementSet(element(elements, taken), id, first, counts);
+      head.set(<u32>min<u64>(writable, 0xffff_ffff), 1);
+      this.bytesOut += readable;
+      this.indirects += <u64>inTable;
+      wordAtSet(this.order, <u32>last & (size - 1), id);
+      first = piece;
+      last++;
+    }
+    this.lastAvail = last;
+    this.inFlight += taken;
+    this.walkPiece = first;
+    return taken;
   }
 
   /**
@@ -414,32 +516,39 @@ export class SplitDevice extends Queue {
     return 0;
   }
 
-  private isDone(position: u16): bool {
-    // Behind an element that was detached more may be popped than `order` remembers.
-    if (<u32>(<u16>(this.lastAvail - position - 1)) >= this.size) return false;
-    const id = this.popped(position);
-    return id < this.size && this.head(id).done;
-  }
-
   /** Publishes all that is done from the oldest element on, in as few used entries as may be (2.7.9). */
   private publishDone(): void {
+    const size = this.size;
+    const mask = size - 1;
+    const order = this.order;
+    const heads = this.heads;
     // In in-order use an element's used position is its avail position.
     const first = this.usedIdxShadow;
+    let left = <u32>(<u16>(this.lastAvail - first));
+    // Behind an element that was detached more may be popped than `order` remembers.
+    if (left == 0 || left > size) return;
     let position = first;
     let batch = first;
-    while (this.isDone(position)) {
-      const id = this.popped(position);
-      const head = this.head(id);
+    let bytes: u64 = 0;
+    let id = wordAt(order, <u32>position & mask);
+    let done = id < size && headAt(heads, id).done;
+    while (done) {
+      const head = headAt(heads, id);
       const written = head.written;
+      const whole = written == head.writable && written != 0xffff_ffff;
       head.leave();
-      this.bytesIn += written;
+      bytes += written;
       position++;
+      const next: u32 = --left == 0 ? 0xffff : wordAt(order, <u32>position & mask);
+      done = next < size && headAt(heads, next).done;
       // Left out, an element counts as completely written; the last of a run always has an entry.
-      if (written != head.writable || written == 0xffff_ffff || !this.isDone(position)) {
+      if (!whole || !done) {
         this.usedSet(batch, id, written);
         batch = position;
       }
+      id = next;
     }
+    this.bytesIn += bytes;
     const count = <u32>(<u16>(position - first));
     this.fills -= count;
     if (count > 0) this.publish(count);
@@ -457,17 +566,26 @@ export class SplitDevice extends Queue {
   pushBurst(elements: usize, n: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
     let pushed: u32 = 0;
+    const size = this.size;
+    const heads = this.heads;
     if (this.inOrder) {
+      if (this.fills == 0) pushed = this.pushOldest(elements, n);
+      if (pushed == n) return <i32>n;
+      const from = pushed;
       for (; pushed < n; pushed++) {
         const record = element(elements, pushed);
-        if (this.finish(elementId(record), elementWritten(record)) < 0) break;
+        const id = elementId(record);
+        const written = elementWritten(record);
+        if (id >= size) break;
+        const head = headAt(heads, id);
+        if (!head.open || written > head.writable) break;
+        head.finish(written);
       }
+      this.fills += pushed - from;
       if (pushed > 0) this.publishDone();
       return <i32>pushed;
     }
     if (this.fills > 0) return RESULT_SLOT;
-    const size = this.size;
-    const heads = this.heads;
     const used = this.used;
     const slot = <u32>this.usedIdxShadow;
     let bytes: u64 = 0;
@@ -485,6 +603,55 @@ export class SplitDevice extends Queue {
     this.bytesIn += bytes;
     if (pushed > 0) this.publish(pushed);
     return <i32>pushed;
+  }
+
+  /**
+   * In-order use with nothing held: publishes the first records as far as they are the oldest elements in the
+   * order in which they were popped, the usual case, without marking them first. Where that ends before the
+   * burst does, what an entry further on may still answer for is marked as done.
+   * @returns how many records were dealt with
+   */
+  private pushOldest(elements: usize, n: u32): u32 {
+    const size = this.size;
+    const mask = size - 1;
+    const first = this.usedIdxShadow;
+    const left = <u32>(<u16>(this.lastAvail - first));
+    if (left > size) return 0;
+    const order = this.order;
+    const heads = this.heads;
+    const until = min(n, left);
+    let bytes: u64 = 0;
+    let pushed: u32 = 0;
+    let batch: u32 = 0;
+    while (pushed < until) {
+      const record = element(elements, pushed);
+      const id = elementId(record);
+      const written = elementWritten(record);
+      // Found there it is in flight: one that was detached has been taken out.
+      if (id >= size || id != wordAt(order, (first + pushed) & mask)) break;
+      const head = headAt(heads, id);
+      assert(head.open);
+      const writable = head.writable;
+      if (written > writable) break;
+      head.leave();
+      bytes += written;
+      pushed++;
+      // As in publishDone.
+      if (written != writable || written == 0xffff_ffff || pushed == n) {
+        this.usedSet(<u16>(first + batch), id, written);
+        batch = pushed;
+      }
+    }
+    for (let i = batch; i < pushed; i++) {
+      const record = element(elements, i);
+      const written = elementWritten(record);
+      headAt(heads, elementId(record)).finish(written);
+      bytes -= written;
+    }
+    this.fills = pushed - batch;
+    this.bytesIn += bytes;
+    if (batch > 0) this.publish(batch);
+    return pushed;
   }
 
   fill(id: u32, written: u32, offset: u32): i32 {

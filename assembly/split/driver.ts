@@ -163,110 +163,127 @@ export class SplitDriver extends Queue {
     const buffers = this.buffers;
     const nexts = this.next;
     const first = <u32>this.availIdxShadow;
+    // Buffers of one segment, the most frequent ones, in a loop that keeps everything in registers. From the
+    // first other one on, addAny goes on.
     let record = segments;
-    let added: u32 = 0;
-    let result: i32 = 1;
-    while (added < n) {
-      // Buffers of one segment, the most frequent ones, in a loop that keeps everything in registers.
-      let head = this.freeHead;
-      let bytes: u64 = 0;
-      const from = added;
-      const until = min(n, added + this.numFree);
-      for (; added < until; added++) {
-        const rest = segmentRest(record);
-        if (restCount(rest) != 1) break;
-        assert(head <= mask);
-        const address = descriptor(desc, head);
-        descAddrSet(address, segmentAddress(record));
-        descRestSet(address, rest & 0xffff_ffff_ffff);
-        const writable = <u32>writableLength(rest);
-        bytes += restLen(rest) - writable;
-        bufferAt(buffers, head).set(token(tokens, added), writable, 0, 1, head);
-        // Slots between the published idx and idx + numFree are not the device's to read yet.
-        availRingSet(avail, (first + added) & mask, head);
-        head = wordAt(nexts, head);
-        record += SEGMENT_BYTES;
-      }
-      this.freeHead = head;
-      this.numFree -= added - from;
-      this.bytesOut += bytes;
-      if (added == n) break;
-      result = this.addOne(record, token(tokens, added), (first + added) & mask);
-      if (result <= 0) break;
-      record += <usize>restCount(segmentRest(record)) * SEGMENT_BYTES;
-      added++;
+    let head = this.freeHead;
+    let bytes: u64 = 0;
+    let fast: u32 = 0;
+    const until = min(n, this.numFree);
+    for (; fast < until; fast++) {
+      const rest = segmentRest(record);
+      if (restCount(rest) != 1) break;
+      assert(head <= mask);
+      const address = descriptor(desc, head);
+      descAddrSet(address, segmentAddress(record));
+      descRestSet(address, rest & 0xffff_ffff_ffff);
+      const writable = <u32>writableLength(rest);
+      bytes += restLen(rest) - writable;
+      bufferAt(buffers, head).set(token(tokens, fast), writable, 0, 1, head);
+      // Slots between the published idx and idx + numFree are not the device's to read yet.
+      availRingSet(avail, (first + fast) & mask, head);
+      head = wordAt(nexts, head);
+      record += SEGMENT_BYTES;
     }
-    if (added > 0) {
-      this.inFlight += added;
-      this.added += added;
-      // Saturates: from 2^16 on the window of `passed` would be ambiguous, see kickPrepare.
-      this.unkicked = min<u32>(this.unkicked + added, 0x10000);
-      const idx = <u16>(first + added);
-      this.availIdxShadow = idx;
-      availIdxSet(avail, idx);
-      return <i32>added;
-    }
-    return result < 0 ? result : 0;
+    this.freeHead = head;
+    this.numFree -= fast;
+    this.bytesOut += bytes;
+    const added = fast == n ? <i32>n : this.addAny(record, tokens, fast, n);
+    if (added <= 0) return added;
+    this.inFlight += added;
+    this.added += added;
+    // Saturates: from 2^16 on the window of `passed` would be ambiguous, see kickPrepare.
+    this.unkicked = min<u32>(this.unkicked + added, 0x10000);
+    const idx = <u16>(first + added);
+    this.availIdxShadow = idx;
+    availIdxSet(avail, idx);
+    return added;
   }
 
-  /** Adds one buffer of any shape at an avail slot. 1, or 0 if it does not fit now, or RESULT_TOO_LONG. */
-  private addOne(segments: usize, token: u32, slot: u32): i32 {
-    const count = restCount(segmentRest(segments));
-    const head = this.freeHead;
-    const free = this.numFree;
-    if (count > this.size) return RESULT_TOO_LONG;
-    let table: usize = 0;
-    // The order of these tests is part of the contract: no free descriptor, no table.
-    if (count > 1 && this.indirect && free > 0) {
-      table = this.granules.alloc(count);
-      if (table == 0) this.tableFailed++;
-    }
-    // Also where a table could not be had: nothing is written before the whole chain fits.
-    if (table == 0 && count > free) {
-      this.full++;
-      return 0;
-    }
-    let total: u64 = 0;
-    let writable: u64 = 0;
-    let tail = head;
-    let next = head;
+  /**
+   * Adds buffers of any shape, from the one with index `from` on, as far as they fit.
+   * @returns how many of the burst are added then, or RESULT_TOO_LONG if it is none for that reason
+   */
+  private addAny(segments: usize, tokens: usize, from: u32, n: u32): i32 {
+    const size = this.size;
+    const mask = size - 1;
+    const desc = this.desc;
+    const nexts = this.next;
+    const first = <u32>this.availIdxShadow;
     let record = segments;
-    if (table != 0) {
-      for (let i: u32 = 0; i < count; i++) {
-        const rest = segmentRest(record);
-        const address = descriptor(table, i);
-        descAddrSet(address, segmentAddress(record));
-        descRestSet(address, linked(rest, i + 1));
-        total += restLen(rest);
-        writable += writableLength(rest);
-        record += SEGMENT_BYTES;
+    let head = this.freeHead;
+    let free = this.numFree;
+    let bytes: u64 = 0;
+    let added = from;
+    let tooLong = false;
+    for (; added < n; added++) {
+      const count = restCount(segmentRest(record));
+      if (count > size) {
+        tooLong = true;
+        break;
       }
-      next = wordAt(this.next, head);
-      const address = descriptor(this.desc, head);
-      descAddrSet(address, table + this.addressOffset);
-      descRestSet(address, packRest(count * DESC_BYTES, DESC_F_INDIRECT, 0));
-      this.numFree = free - 1;
-      this.indirects++;
-    } else {
-      for (let i: u32 = 0; i < count; i++) {
-        assert(next < this.size);
-        const rest = segmentRest(record);
-        const address = descriptor(this.desc, next);
-        tail = next;
-        next = wordAt(this.next, next);
-        descAddrSet(address, segmentAddress(record));
-        descRestSet(address, linked(rest, next));
-        total += restLen(rest);
-        writable += writableLength(rest);
-        record += SEGMENT_BYTES;
+      let table: usize = 0;
+      // The order of these tests is part of the contract: no free descriptor, no table.
+      if (count > 1 && this.indirect && free > 0) {
+        table = this.granules.alloc(count);
+        if (table == 0) this.tableFailed++;
       }
-      this.numFree = free - count;
+      // Also where a table could not be had: nothing is written before the whole chain fits.
+      if (table == 0 && count > free) {
+        this.full++;
+        break;
+      }
+      let total: u64 = 0;
+      let writable: u64 = 0;
+      let tail = head;
+      let next = head;
+      if (table != 0) {
+        for (let i: u32 = 0; i < count; i++) {
+          const rest = segmentRest(record);
+          const address = descriptor(table, i);
+          descAddrSet(address, segmentAddress(record));
+          descRestSet(address, linked(rest, i + 1));
+          total += restLen(rest);
+          writable += writableLength(rest);
+          record += SEGMENT_BYTES;
+        }
+        assert(head <= mask);
+        const address = descriptor(desc, head);
+        descAddrSet(address, table + this.addressOffset);
+        descRestSet(address, packRest(count * DESC_BYTES, DESC_F_INDIRECT, 0));
+        next = wordAt(nexts, head);
+        free--;
+        this.indirects++;
+      } else {
+        for (let i: u32 = 0; i < count; i++) {
+          assert(next <= mask);
+          const rest = segmentRest(record);
+          const address = descriptor(desc, next);
+          tail = next;
+          next = wordAt(nexts, next);
+          descAddrSet(address, segmentAddress(record));
+          descRestSet(address, linked(rest, next));
+          total += restLen(rest);
+          writable += writableLength(rest);
+          record += SEGMENT_BYTES;
+        }
+        free -= count;
+      }
+      bytes += total - writable;
+      bufferAt(this.buffers, head).set(
+        token(tokens, added),
+        <u32>min<u64>(writable, 0xffff_ffff),
+        <u32>table,
+        count,
+        tail,
+      );
+      availRingSet(this.avail, (first + added) & mask, head);
+      head = next;
     }
-    this.freeHead = next;
-    this.bytesOut += total - writable;
-    this.buffer(head).set(token, <u32>min<u64>(writable, 0xffff_ffff), <u32>table, count, tail);
-    availRingSet(this.avail, slot, head);
-    return 1;
+    this.freeHead = head;
+    this.numFree = free;
+    this.bytesOut += bytes;
+    return tooLong && added == 0 ? RESULT_TOO_LONG : <i32>added;
   }
 
   kickPrepare(): bool {
@@ -378,6 +395,8 @@ export class SplitDriver extends Queue {
 
   /** getBurst with IN_ORDER: one used entry may answer for several buffers (2.7.9). */
   private getInOrder(completions: usize, max: u32): i32 {
+    const mask = this.size - 1;
+    const buffers = this.buffers;
     let taken: u32 = 0;
     let asked = false;
     while (taken < max) {
@@ -395,18 +414,38 @@ export class SplitDriver extends Queue {
         if (result == 0) break;
       }
       asked = false;
-      const buffer = this.buffer(this.oldest);
-      const len = --this.batchLeft == 0 ? this.batchLength : buffer.writable;
-      completionSet(completions, taken++, buffer.token, len);
-      this.bytesIn += len;
-      const slots = buffer.slots;
-      if (buffer.table != 0) this.granules.free(buffer.table, buffer.segments);
-      buffer.segments = 0;
-      this.oldest = (this.oldest + slots) & (this.size - 1);
-      this.numFree += slots;
-      this.inFlight--;
-      this.completed++;
-      this.lastUsed++;
+      // openBatch has counted the buffers up to the one that was named: there are batchLeft of them.
+      const some = min(this.batchLeft, max - taken);
+      const left = this.batchLeft - some;
+      const end = taken + some;
+      let oldest = this.oldest;
+      let freed: u32 = 0;
+      let bytes: u64 = 0;
+      while (taken < end) {
+        assert(oldest <= mask);
+        const buffer = bufferAt(buffers, oldest);
+        const chain = buffer.chain;
+        const tokenWritable = buffer.tokenWritable;
+        const table = chainTable(chain);
+        let slots = chainSegments(chain);
+        if (table != 0) {
+          this.granules.free(table, slots);
+          slots = 1;
+        }
+        buffer.segments = 0;
+        const len = taken + 1 == end && left == 0 ? this.batchLength : <u32>(tokenWritable >> 32);
+        completionSet(completions, taken++, <u32>tokenWritable, len);
+        bytes += len;
+        freed += slots;
+        oldest = (oldest + slots) & mask;
+      }
+      this.batchLeft = left;
+      this.bytesIn += bytes;
+      this.oldest = oldest;
+      this.numFree += freed;
+      this.inFlight -= some;
+      this.completed += some;
+      this.lastUsed += <u16>some;
     }
     if (taken > 0 && !asked) this.askFrom(this.lastUsed);
     return <i32>taken;
@@ -497,9 +536,9 @@ export class SplitDriver extends Queue {
     store<u32>(words, this.freeHead, DRIVER_FREE << 2);
     store<u32>(words, this.numFree, DRIVER_NUM_FREE << 2);
     store<u32>(words, this.inFlight, DRIVER_IN_FLIGHT << 2);
-    store<u32>(words, this.oldest, DRIVER_OLDEST << 2);
     store<u32>(words, this.batchLeft, DRIVER_BATCH_LEFT << 2);
-    store<u32>(words, this.batchLength, DRIVER_BATCH_LENGTH << 2);
+    // Without an open batch it is the length of one that was handed out.
+    store<u32>(words, this.batchLeft > 0 ? this.batchLength : 0, DRIVER_BATCH_LENGTH << 2);
   }
 
   load(words: usize): void {

@@ -1,8 +1,6 @@
 // Parsers of option values. What they refuse becomes one line on stderr and exit code 2.
 import { InvalidArgumentError } from 'commander';
 
-const QUEUE_SIZE_MAX = 32768;
-
 function integer(text: string, min: number, max: number, what: string): number {
   const value = Number(text);
   // Number('') is 0 and Number('1e3') is 1000: only plain digits are meant.
@@ -10,13 +8,6 @@ function integer(text: string, min: number, max: number, what: string): number {
     throw new InvalidArgumentError(`Give ${what} from ${min} to ${max}.`);
   return value;
 }
-
-export const queueSize = (text: string): number => {
-  const value = integer(text, 1, QUEUE_SIZE_MAX, 'a power of two');
-  if ((value & (value - 1)) !== 0)
-    throw new InvalidArgumentError(`Give a power of two from 1 to ${QUEUE_SIZE_MAX}.`);
-  return value;
-};
 
 /** A whole number from 1 to `max`. */
 export const count =

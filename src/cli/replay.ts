@@ -2,9 +2,11 @@ import { type Command, Option } from 'commander';
 import { type Capture, readCapture } from './capture/capture.js';
 import { Failure, UsageError } from './errors.js';
 import type { Io } from './io.js';
-import { count, queueSize } from './options.js';
+import { count } from './options.js';
 import { depth } from './replay/replay.js';
 import { DEFAULTS, type RunOptions, replayCaptures } from './replay/run.js';
+
+const QUEUE_SIZE_MAX = 32768;
 
 export function addReplay(program: Command, io: Io): void {
   program
@@ -16,8 +18,18 @@ export function addReplay(program: Command, io: Io): void {
         .choices(['wasm', 'typescript', 'both'])
         .default(DEFAULTS.engine),
     )
-    .option('-s, --size <n>', 'descriptors of each queue: a power of two', queueSize, DEFAULTS.size)
-    .option('-b, --burst <n>', 'packets per burst', count(32768), DEFAULTS.burst)
+    .addOption(
+      new Option('--ring <format>', 'ring format')
+        .choices(['split', 'packed', 'both'])
+        .default(DEFAULTS.ring),
+    )
+    .option(
+      '-s, --size <n>',
+      'descriptors of each queue: a power of two in a split ring',
+      count(QUEUE_SIZE_MAX),
+      DEFAULTS.size,
+    )
+    .option('-b, --burst <n>', 'packets per burst', count(QUEUE_SIZE_MAX), DEFAULTS.burst)
     .option(
       '--segments <n>',
       'segments per packet: header, and payload in n - 1 parts',
@@ -39,6 +51,7 @@ export function addReplay(program: Command, io: Io): void {
 }
 
 async function replay(files: string[], options: RunOptions, io: Io): Promise<void> {
+  checkSize(options);
   checkDepth(options);
   const captures: Capture[] = [];
   for (const file of files) captures.push(await readCapture(file));
@@ -52,6 +65,13 @@ async function replay(files: string[], options: RunOptions, io: Io): Promise<voi
   );
   if (damaged.length > 0) throw new Failure(damaged.join('\n'));
   await replayCaptures(captures, options, io);
+}
+
+function checkSize({ ring, size }: RunOptions): void {
+  if (ring !== 'packed' && (size & (size - 1)) !== 0)
+    throw new UsageError(
+      `a split ring has a power of two of descriptors, not ${size}: use another --size, or --ring packed`,
+    );
 }
 
 /** A burst must fit the queue, else driver and device would wait for each other. */

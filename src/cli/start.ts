@@ -14,7 +14,7 @@ const CAPTURES = fileURLToPath(new URL('../../test/data/captures/', import.meta.
 export function addStart(program: Command, io: Io): void {
   program
     .command('start')
-    .description('replay the captures of the source repository on both engines')
+    .description('replay the captures of the source repository through both rings, on both engines')
     .option('--json <file>', 'write the numbers to a file')
     .action(({ json }: { json?: string }) => start(json, io));
 }
@@ -30,7 +30,7 @@ async function start(json: string | undefined, io: Io): Promise<void> {
   const { size, burst } = DEFAULTS;
   io.out(
     `Replaying ${number(frames)} captured frames through a transmit and a receive queue of ${size} descriptors, ` +
-      `${burst} frames per burst, on both engines; every byte is compared.`,
+      `${burst} frames per burst, in split and packed rings and on both engines; every byte is compared.`,
   );
   await replayCaptures(captures, { ...DEFAULTS, ...(json !== undefined && { json }) }, io);
 }

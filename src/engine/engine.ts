@@ -145,6 +145,8 @@ export interface Ring {
  *   others of the batch are completed before it, each with its whole writable length. A batch of more
  *   buffers than used.idx allows (split) or than are in flight is a fault. Descriptors are then used in ring
  *   order: the list of free ones stays 0, 1, 2 … size-1, 0, 1 …, whatever came back.
+ * - kickPrepare with nothing added since the last one: the flags alone decide, and it counts as any other.
+ *   Where an event index or a descriptor would decide, no event was passed: 0, and nothing is counted.
  *
  * Packed:
  * - One id for each buffer; the free ids form a list, at first 0, 1, 2 …, and an id that comes back is put
@@ -152,12 +154,14 @@ export interface Ring {
  *   AVAIL and USED. Descriptors of a table have id 0 and no flag but WRITE.
  * - All descriptors of a burst are written before the flags of its first one, which are published last.
  * - The device's event structure is loaded once, as one 32-bit word. DESC without EVENT_IDX means ENABLE.
- * - The event flags start as ENABLE. Disabling writes DISABLE. Enabling from DISABLE writes DESC with
- *   EVENT_IDX and ENABLE without; with EVENT_IDX the position is written to off_wrap before the flags, also
- *   when the flags stay as they are. After a burst that took something, with flags DESC, off_wrap = position.
+ * - The event flags start as ENABLE and are written only when they change. Disabling makes them DISABLE.
+ *   Enabling from DISABLE makes them DESC with EVENT_IDX and ENABLE without; with EVENT_IDX the position is
+ *   written to off_wrap before the flags, also when the flags stay as they are. After a burst that took
+ *   something, with flags DESC, off_wrap = position.
  * - Delayed enabling puts off_wrap three quarters of the slots in flight ahead; it answers 0 if anything is
  *   used already.
- * - A used descriptor without WRITE means length 0 (2.8.4).
+ * - The length of a used descriptor without WRITE, which is reserved (2.8.4), counts where it fits the writable
+ *   part: there are devices that never set WRITE (QEMU). Above that it is 0, and no violation.
  *
  * Split:
  * - The free descriptors form a list, at first 0, 1, 2 … A chain takes from its front; a chain that
@@ -169,7 +173,8 @@ export interface Ring {
  *   at its start.
  * - A buffer of one segment never goes through a table. Where no descriptor is free, no table is tried.
  *   A table that cannot be had means direct descriptors, and those count against the free ones.
- * - used_event is written only with EVENT_IDX, avail.flags only without. Callbacks disabled under
+ * - used_event is written only with EVENT_IDX, avail.flags only without; both each time that callbacks are
+ *   enabled or disabled, also when nothing changes. Callbacks disabled under
  *   EVENT_IDX: used_event = position + EVENT_FAR.
  * - After a burst that took something, with EVENT_IDX and callbacks enabled, used_event = position.
  *   A burst that ends with room left then orders that store before reading used.idx again, and goes on
@@ -239,15 +244,17 @@ export interface DriverRing extends Ring {
  * - A fault found in a chain takes precedence over RESULT_NO_ROOM.
  * - availableBytes checks as pop does; a bad chain that is not first in line ends the sum there.
  *
- * In-order use: `fill` and `pushBurst` mark elements as done, in any order; `offset` means nothing. `flush`
- * and `pushBurst` publish all that are done from the oldest one on, stepping by each one's own slots, as few
- * used entries as the rules allow: an element whose written length is its whole writable length (below
- * 2^32-1) needs no entry of its own if the one after it is done too, and the entry of a batch lies where
- * its first element's would. pushBurst returns how many it marked.
+ * In-order use: `fill` and `pushBurst` mark elements as done, in any order; `offset` means nothing. `flush`,
+ * whatever its `n`, and `pushBurst` publish all that are done from the oldest one on, stepping by each one's
+ * own slots, as few used entries as the rules allow: an element whose written length is its whole writable
+ * length (below 2^32-1) needs no entry of its own if the one after it is done too, and the entry of a batch
+ * lies where its first element's would. pushBurst returns how many it marked; one that marks none publishes
+ * nothing. An element that was detached keeps its place in the order: none popped after it is published.
  *
  * Packed:
  * - The flags of the first slot are loaded (acquired) before anything else of a chain. Every further slot of
- *   the chain must be available, too. Faults name the slot of the chain's head. Checks: availability of a
+ *   the chain must be available, too. Faults name the slot of the chain's head, but FAULT_INDIRECT_* the slot
+ *   of the descriptor that has the flag. Checks: availability of a
  *   further slot (FAULT_DESC_UNAVAILABLE, a = head slot, b = that slot); INDIRECT not negotiated, or with
  *   NEXT or not first in its chain (FAULT_INDIRECT_NEXT); table length; table range; count over the whole
  *   chain against the queue size (FAULT_CHAIN_LONG); order; range; total bytes; at the end the id (of the last
@@ -281,11 +288,11 @@ export interface DeviceRing extends Ring {
    * further ahead may hold entries that the driver has not taken yet.
    */
   fill(id: number, written: number, offset: number): number;
-  /** Publishes `n` filled slots. 0, or RESULT_SLOT if one of them is not filled. */
+  /** Publishes `n` filled slots (in-order use: all that are done). 0, or RESULT_SLOT if one is not filled. */
   flush(n: number): number;
   /**
    * Forgets an element in flight without a used entry. 0, or RESULT_NOT_IN_FLIGHT. In a packed ring its slots
-   * stay taken; in in-order use none that was popped later is published any more.
+   * stay taken.
    */
   detach(id: number): number;
   /**
@@ -297,7 +304,7 @@ export interface DeviceRing extends Ring {
   lastPopped(): number;
   /** Device-writable length of the element with this id in flight (saturated at 2^32-1), or RESULT_NOT_IN_FLIGHT. */
   writable(id: number): number;
-  /** 1 if the driver wants to be notified of what was pushed since the last call (2.7.7). */
+  /** 1 if the driver wants to be notified of what was pushed since the last call (2.7.7). 0, uncounted, if nothing was. */
   shouldInterrupt(): number;
   /** Enables notifications; 0 if there is something to pop already. */
   enableNotifications(): number;

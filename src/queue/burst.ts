@@ -83,37 +83,47 @@ export class Burst {
    * @throws VringError EINVAL, ENOSPC; the open buffer is dropped
    */
   out(address: number | bigint, length: number): this {
-    if (this.last !== 0)
-      this.fail(
-        'EINVAL',
-        'a device-readable segment cannot follow a device-writable one: out first, then in',
-      );
-    this.append(address, length, L.DESC_F_NEXT);
-    return this;
+    if (this.last !== 0) this.misplaced();
+    return this.append(address, length, 0);
   }
 
   /** Appends a device-writable segment to the open buffer. Parameters and errors as with `out`. */
   in(address: number | bigint, length: number): this {
     this.last = L.DESC_F_WRITE;
-    this.append(address, length, L.DESC_F_NEXT | L.DESC_F_WRITE);
+    return this.append(address, length, L.DESC_F_WRITE);
+  }
+
+  // What is called for each record is kept short, with errors apart, so that it is inlined into the caller's loop.
+
+  private append(address: number | bigint, length: number, write: number): this {
+    const at = this.tail;
+    if (at === this.segments || !isU32(length)) this.unfit(length);
+    let { words } = this.segmentRecords;
+    if (words.length === 0) words = this.segmentRecords.renew();
+    const word = at * WORDS;
+    if (isU32(address)) {
+      words[word] = address;
+      words[word + 1] = 0;
+    } else this.wide(words, word, address, length);
+    words[word + 2] = length;
+    // Complete if no segment follows.
+    if (at === this.open) words[word + 3] = write | ONE_OUT;
+    else {
+      words[word + 3] = write;
+      words[word - 1] |= L.DESC_F_NEXT;
+    }
+    this.tail = at + 1;
     return this;
   }
 
-  private append(address: number | bigint, length: number, flags: number): void {
-    const at = this.tail;
-    if (at === this.segments)
+  private misplaced(): never {
+    this.fail('EINVAL', 'a device-readable segment cannot follow a device-writable one: out first, then in');
+  }
+
+  private unfit(length: unknown): never {
+    if (this.tail === this.segments)
       this.fail('ENOSPC', `the burst holds ${this.segments} segments: create a larger one`);
-    if (!isU32(length))
-      this.fail('EINVAL', `length must be an integer from 0 to 2^32-1, got ${show(length)}`);
-    const { view } = this.segmentRecords;
-    const word = at * WORDS;
-    if (isU32(address)) {
-      view[word] = address;
-      view[word + 1] = 0;
-    } else this.wide(view, word, address, length);
-    view[word + 2] = length;
-    view[word + 3] = flags;
-    this.tail = at + 1;
+    this.fail('EINVAL', `length must be an integer from 0 to 2^32-1, got ${show(length)}`);
   }
 
   /** An address that does not fit 32 bits, or is none. */
@@ -140,30 +150,33 @@ export class Burst {
    *   than 32768 segments, ENOSPC; the open buffer is dropped
    */
   end(token: number): void {
-    const segments = this.tail - this.open;
-    if (!isU32(token)) this.fail('EINVAL', `token must be an integer from 0 to 2^32-1, got ${show(token)}`);
-    if (segments === 0) this.fail('EINVAL', 'a buffer needs at least one segment: call out or in before end');
+    const { open, tail } = this;
+    const segments = tail - open;
     const index = this.firstToken + this.count;
-    if (index === this.buffers)
-      this.fail('ENOSPC', `the burst holds ${this.buffers} buffers: add it, or create a larger one`);
-    const { view } = this.segmentRecords;
-    if (segments !== 1) this.seal(view, segments);
-    else view[this.open * WORDS + 3] = this.last | ONE_OUT;
+    if (segments === 0 || index === this.buffers || !isU32(token)) this.incomplete(token);
+    if (segments !== 1) this.seal(segments);
     this.tokenRecords.view[index] = token;
     this.count++;
-    this.open = this.tail;
+    this.open = tail;
     this.last = 0;
   }
 
+  private incomplete(token: unknown): never {
+    if (!isU32(token)) this.fail('EINVAL', `token must be an integer from 0 to 2^32-1, got ${show(token)}`);
+    if (this.tail === this.open)
+      this.fail('EINVAL', 'a buffer needs at least one segment: call out or in before end');
+    this.fail('ENOSPC', `the burst holds ${this.buffers} buffers: add it, or create a larger one`);
+  }
+
   /** Completes the records of a buffer of several segments. */
-  private seal(view: Uint32Array, segments: number): void {
+  private seal(segments: number): void {
+    const { view } = this.segmentRecords;
     if (segments > L.QUEUE_SIZE_MAX)
       this.fail('EINVAL', `a buffer of ${segments} segments fits no queue, the limit is ${L.QUEUE_SIZE_MAX}`);
     let bytes = 0;
     for (let at = this.open; at < this.tail; at++) bytes += view[at * WORDS + 2];
     if (bytes > U32) this.fail('EINVAL', `a buffer of ${bytes} bytes is above the limit of 2^32: split it`);
-    view[(this.tail - 1) * WORDS + 3] = this.last;
-    view[this.open * WORDS + 3] |= segments << 16;
+    view[this.open * WORDS + 3] += (segments - 1) << 16;
   }
 
   /**

@@ -23,13 +23,13 @@ export class Completions {
   /** Token that the buffer was added with. @param i 0 … count-1 */
   token(i: number): number {
     if (!isU32(i) || i >= this.count) this.range(i);
-    return this.records.view[i * 2];
+    return this.records.at(i * 2);
   }
 
   /** Bytes that the device wrote, never more than the buffer's writable length. @param i 0 … count-1 */
   length(i: number): number {
     if (!isU32(i) || i >= this.count) this.range(i);
-    return this.records.view[i * 2 + 1];
+    return this.records.at(i * 2 + 1);
   }
 
   /**

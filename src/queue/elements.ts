@@ -50,37 +50,37 @@ export class Elements {
   /** Head of the chain: what identifies the element until it is pushed. @param i 0 … count-1 */
   id(i: number): number {
     if (!isU32(i) || i >= this.count) this.range(i);
-    return this.elementRecords.view[i * 4];
+    return this.elementRecords.at(i * 4);
   }
 
   /** Index of the first piece of element `i`. */
   first(i: number): number {
     if (!isU32(i) || i >= this.count) this.range(i);
-    return this.elementRecords.view[i * 4 + 1];
+    return this.elementRecords.at(i * 4 + 1);
   }
 
   /** Number of device-readable pieces of element `i`. */
   outCount(i: number): number {
     if (!isU32(i) || i >= this.count) this.range(i);
-    return this.elementRecords.view[i * 4 + 2] & 0xffff;
+    return this.elementRecords.at(i * 4 + 2) & 0xffff;
   }
 
   /** Number of device-writable pieces of element `i`. */
   inCount(i: number): number {
     if (!isU32(i) || i >= this.count) this.range(i);
-    return this.elementRecords.view[i * 4 + 2] >>> 16;
+    return this.elementRecords.at(i * 4 + 2) >>> 16;
   }
 
   /** Byte offset of piece `p` in the engine's memory. */
   address(p: number): number {
     if (!isU32(p) || p >= this.pieces) this.pieceRange(p);
-    return this.pieceRecords.view[p * 2];
+    return this.pieceRecords.at(p * 2);
   }
 
   /** Bytes of piece `p`. */
   length(p: number): number {
     if (!isU32(p) || p >= this.pieces) this.pieceRange(p);
-    return this.pieceRecords.view[p * 2 + 1];
+    return this.pieceRecords.at(p * 2 + 1);
   }
 
   /**

@@ -14,7 +14,8 @@ import type {
 } from '../engine/engine.js';
 import { show, VringError } from '../errors.js';
 
-interface SavedQueue {
+/** What saved queues of both sides have in common. */
+export interface SavedQueue {
   version: 1;
   ring: RingFormat;
   size: number;
@@ -204,7 +205,7 @@ export function checkDriverState(state: unknown, config: DriverRingConfig, memor
     free,
     buffers,
     batchLeft,
-    batchLength: int(given.batchLength, 'batchLength', 0, batchLeft > 0 ? last.writable : U32),
+    batchLength: int(given.batchLength, 'batchLength', 0, batchLeft > 0 ? last.writable : 0),
     cursor: int(given.cursor, 'cursor', 0, Math.floor(tables.length / L.DESC_BYTES)),
   };
 }

@@ -4,9 +4,12 @@ import { forEachEngine } from '../support/engines.js';
 import { type Descriptor, INDIRECT, NEXT, WRITE } from '../support/split-ring.js';
 import {
   breaks,
+  CHUNK,
+  chunks,
   DATA,
   EVENT_IDX,
   GUEST,
+  HUGE,
   INDIRECT_DESC,
   refused,
   Stage,
@@ -739,13 +742,3 @@ describe('cases of a split device', () => {
     });
   });
 });
-
-/** Guest memory that is larger than the local one: the same bytes again and again. Nobody looks at them. */
-const HUGE = 2n ** 40n;
-const CHUNK = 2 ** 20;
-
-function* chunks(length: number) {
-  yield { guest: 0, length: GUEST, local: 0 };
-  for (let offset = 0; offset < length; offset += CHUNK)
-    yield { guest: HUGE + BigInt(offset), length: CHUNK, local: 0 };
-}

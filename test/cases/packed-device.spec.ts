@@ -14,7 +14,18 @@ import {
   WRITE,
 } from '../support/packed-ring.js';
 import { PackedStage, type PackedStageOptions } from '../support/packed-stage.js';
-import { breaks, DATA, EVENT_IDX, GUEST, INDIRECT_DESC, refused, TABLES } from '../support/stage.js';
+import {
+  breaks,
+  CHUNK,
+  chunks,
+  DATA,
+  EVENT_IDX,
+  GUEST,
+  HUGE,
+  INDIRECT_DESC,
+  refused,
+  TABLES,
+} from '../support/stage.js';
 
 const { address } = DATA;
 const TABLE = TABLES.address;
@@ -81,6 +92,29 @@ describe('cases of a packed device', () => {
       }
       works();
     };
+
+    describe('case 13: a chain without an end', () => {
+      for (const size of [1, 2, 5, 8])
+        for (const len of [0, 1])
+          it(`segments of length ${len} that all go on, queue of ${size}`, async () => {
+            await set({ size });
+            bad(() => offer(segs(size, { len, flags: NEXT })), 'EPROTO', 'slot 0', 'not available');
+          });
+
+      it('a further slot that is not available in this lap', async () => {
+        await set({ size: 2 });
+        for (const mark of [0, USED, AVAIL | USED])
+          bad(
+            () => {
+              offer(segs(2, { flags: NEXT }));
+              stage.ring.setDesc(1, { addr: BigInt(address), len: 1, id: 0, flags: NEXT | mark });
+            },
+            'EPROTO',
+            'slot 0',
+            'not available',
+          );
+      });
+    });
 
     describe('case 14: more is available than the ring has', () => {
       it('a chain that goes all the way round and on', async () => {
@@ -243,7 +277,7 @@ describe('cases of a packed device', () => {
           () => offer([seg(), seg({ addr: TABLE, len: 32, flags: INDIRECT })]),
           'EPROTO',
           'descriptor 1',
-          'INDIRECT with NEXT',
+          'INDIRECT behind another',
         );
       });
 
@@ -298,6 +332,61 @@ describe('cases of a packed device', () => {
       it('one as long as a length can say ends soon', () => {
         table(new Array(256).fill({ len: 0 }));
         bad(() => offer([seg({ addr: TABLE, len: 4096, flags: INDIRECT })]), 'E2BIG', 'queue size 8');
+      });
+    });
+
+    describe('case 19: how much is available', () => {
+      it('over a table of 2 and a chain of 5 in a ring of 8, across its end', async () => {
+        await set({ features: INDIRECT_DESC });
+        for (let i = 0; i < 4; i++) {
+          offer([seg()]);
+          device.push({ id: device.pop()?.id as number }, 0);
+        }
+        table([{ len: 10 }, { len: 20, flags: WRITE }]);
+        offer([seg({ addr: TABLE, len: 32, flags: INDIRECT })], 1);
+        offer(
+          [1, 2, 3, 4, 5].map((len) => seg({ len, write: len > 2 })),
+          2,
+        );
+        const all = { in: 20 + 3 + 4 + 5, out: 10 + 1 + 2 };
+        expect(device.availableBytes(2 ** 32, 2 ** 32)).to.deep.equal(all);
+        // Chains count as a whole, and both limits must be reached.
+        expect(device.availableBytes(1, 1)).to.deep.equal({ in: 20, out: 10 });
+        expect(device.availableBytes(20, 11)).to.deep.equal(all);
+        expect(device.availableBytes(0, 0)).to.deep.equal({ in: 0, out: 0 });
+        // Nothing was taken.
+        expect(device.inFlight).to.equal(0);
+        expect(device.popBurst(device.createElements(8))).to.equal(2);
+        expect(device.availableBytes(1, 1)).to.deep.equal({ in: 0, out: 0 });
+      });
+
+      it('up to a bad chain behind good ones', async () => {
+        await set();
+        offer([seg({ len: 3 })]);
+        offer([seg({ len: 4 })], 8);
+        expect(device.availableBytes(100, 100)).to.deep.equal({ in: 0, out: 3 });
+        expect(device.broken).to.equal(false);
+        expect(device.pop()?.id).to.equal(0);
+        breaks(device, () => device.availableBytes(100, 100), 'EPROTO', 'head 8');
+      });
+
+      it('in bounded steps: a driver can let every slot refer to the same long table', async () => {
+        const size = 2048;
+        await set({ size, features: INDIRECT_DESC });
+        table(new Array(size).fill({}), DATA.address);
+        for (let id = 0; id < size; id++)
+          offer([seg({ addr: DATA.address, len: 16 * size, flags: INDIRECT })], id);
+        // 2048 tables of 2048 are more than 2^20.
+        expect(device.availableBytes(2 ** 40, 2 ** 40)).to.deep.equal({ in: 0, out: 2 ** 20 });
+      });
+
+      it('sums that need more than 32 bits', async () => {
+        await set({ device: { regions: [...chunks(2 ** 32)] } });
+        for (let i = 0; i < 8; i++) offer([seg({ addr: HUGE, len: 0xffffffff, write: i < 5 })], i);
+        expect(device.availableBytes(2 ** 53, 2 ** 53)).to.deep.equal({
+          in: 5 * 0xffffffff,
+          out: 3 * 0xffffffff,
+        });
       });
     });
 
@@ -568,23 +657,66 @@ describe('cases of a packed device', () => {
         expect(device.pop()?.in).to.deep.equal([DATA]);
         expect(device.pop()?.out).to.deep.equal([{ address: end - 1, length: 1 }]);
       });
+
+      it('no error: a region that ends where the address space ends', async () => {
+        const top = U64 - 0x1000n;
+        await set({
+          device: {
+            regions: [
+              { guest: 0, length: TABLE, local: 0 },
+              { guest: top, length: 0x1000, local: address + 64 },
+              { guest: address, length: 64, local: address },
+            ],
+          },
+        });
+        offer([seg({ addr: top, len: 0x1000 })]);
+        offer([seg({ addr: U64 - 1n })], 1);
+        expect(device.pop()?.out).to.deep.equal([{ address: address + 64, length: 0x1000 }]);
+        expect(device.pop()?.out).to.deep.equal([{ address: address + 64 + 0xfff, length: 1 }]);
+        // Region 0 does not adjoin it.
+        bad(() => offer([seg({ addr: U64 - 1n, len: 2 })]), 'EFAULT', '0xffffffffffffffff', 'length 2');
+      });
+
+      it('no error: regions that adjoin in guest memory give pieces in order', async () => {
+        await set({
+          device: {
+            regions: [
+              { guest: 0, length: 0x8000, local: 0 },
+              { guest: 2n ** 32n - 8n, length: 16, local: address + 0x100 },
+              { guest: 2n ** 32n - 16n, length: 8, local: address + 0x200 },
+              { guest: 2n ** 32n + 8n, length: 8, local: address + 64 },
+              { guest: address, length: 64, local: address },
+            ],
+          },
+        });
+        offer([seg({ addr: 2n ** 32n - 16n, len: 32, write: true })]);
+        expect(device.pop()?.in).to.deep.equal([
+          { address: address + 0x200, length: 8 },
+          { address: address + 0x100, length: 16 },
+          { address: address + 64, length: 8 },
+        ]);
+        device.push({ id: 0 }, 32);
+        bad(() => offer([seg({ addr: 2n ** 32n - 9n, len: 26 })]), 'EFAULT', '0xfffffff7', 'length 26');
+      });
+
+      it('no regions: everything is bad, even if the ring itself is reachable', async () => {
+        await set();
+        device.setRegions([]);
+        offer([seg()]);
+        breaks(device, () => device.pop(), 'EFAULT', 'length 1');
+      });
     });
 
     it('case 28: lengths of 2^31 and more are unsigned', async () => {
-      const chunk = 2 ** 20;
-      const huge = 2n ** 40n;
-      const regions = [{ guest: 0n, length: GUEST, local: 0 }];
-      for (let offset = 0; offset < 2 ** 32; offset += chunk)
-        regions.push({ guest: huge + BigInt(offset), length: chunk, local: 0 });
-      await set({ device: { regions } });
+      await set({ device: { regions: [...chunks(2 ** 32)] } });
       const len = 0x80000005;
-      offer([seg({ addr: huge, len, write: true })], 1);
+      offer([seg({ addr: HUGE, len, write: true })], 1);
       expect(device.pop()?.in.at(-1)).to.deep.equal({ address: 0, length: 5 });
       device.push({ id: 1 }, len);
       expect(stage.ring.desc(0)).to.deep.include({ id: 1, len });
-      const half = seg({ addr: huge, len: 2 ** 31, write: true });
+      const half = seg({ addr: HUGE, len: 2 ** 31, write: true });
       offer([half, half], 2);
-      expect(device.pop()?.in).to.have.length(2 ** 32 / chunk);
+      expect(device.pop()?.in).to.have.length(2 ** 32 / CHUNK);
       device.push({ id: 2 }, 0xffffffff);
       expect(device.stats()).to.include({ bytesIn: len + 0xffffffff });
       bad(() => offer([half, { ...half, len: 2 ** 31 + 1 }]), 'E2BIG', 'head 0', '4294967297 bytes');

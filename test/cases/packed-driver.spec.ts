@@ -159,14 +159,30 @@ describe('cases of a packed driver', () => {
         expect(driver.stats()).to.include({ clamped: 1, bytesIn: 0 });
       });
 
-      it('is no length where WRITE is missing (2.8.4)', async () => {
-        await set();
-        const driver = stage.driver({ strict: true });
-        driver.add([], segments(100), 1);
-        stage.ring.use(idAt(0), 0xffff, 1, 0);
-        expect(driver.getBuf()).to.deep.equal({ token: 1, length: 0 });
-        expect(driver.stats()).to.include({ clamped: 0, bytesIn: 0 });
-      });
+      for (const inOrder of [false, true])
+        it(`without WRITE: taken where it can be true, else 0${inOrder ? ', in order' : ''}`, async () => {
+          await set(inOrder ? { features: [Feature.VERSION_1, Feature.IN_ORDER] } : {});
+          const driver = stage.driver({ strict: true });
+          const written = [
+            [100, 100],
+            [1, 1],
+            [0, 0],
+            [101, 0],
+            [0xffff, 0],
+          ];
+          for (const [token, [claimed, length]] of written.entries()) {
+            const slot = driver.notificationData(0) >>> 16;
+            driver.add([], segments(100), token);
+            stage.ring.use(idAt(slot & ~WRAP), claimed, 1, 0);
+            expect(driver.getBuf()).to.deep.equal({ token, length });
+          }
+          // Without a writable part no length can be true.
+          const slot = driver.notificationData(0) >>> 16;
+          driver.add(segments(7), [], 9);
+          stage.ring.use(idAt(slot & ~WRAP), 7, 1, 0);
+          expect(driver.getBuf()).to.deep.equal({ token: 9, length: 0 });
+          expect(driver.stats()).to.include({ clamped: 0, bytesIn: 101 });
+        });
 
       it('breaks a strict queue, which is not one where it is just the writable part', async () => {
         await set({ features: INDIRECT_DESC });
@@ -422,7 +438,7 @@ describe('cases of a packed driver', () => {
       expect(driver.getBuf()).to.deep.equal({ token: 0xffffffff, length: 0x80000000 });
       expect(driver.getBuf()).to.deep.equal({ token: 1, length: 0 });
       expect(driver.stats()).to.include({ bytesOut: 0x80000002, bytesIn: 0x17ffffff0, clamped: 1 });
-      // 2.8.5: 2^32 bytes are allowed, one more is not. The writable length saturates.
+      // As in a split ring (2.7.5.2): 2^32 bytes are allowed, one more is not. The writable length saturates.
       const half = { address: 0, length: 0x80000000 };
       expect(driver.add([], [half, half], 3)).to.equal(true);
       ring.use(idAt(3), 0xffffffff);

@@ -6,13 +6,14 @@ import { Failure } from '../../src/cli/errors.js';
 import { collectFrames, type Frames } from '../../src/cli/replay/frames.js';
 import { LoopbackDevice } from '../../src/cli/replay/loopback-device.js';
 import { measure, requireSound } from '../../src/cli/replay/measure.js';
-import { Replay, type ReplayOptions } from '../../src/cli/replay/replay.js';
+import { type Load, Replay } from '../../src/cli/replay/replay.js';
 import { splitPacket } from '../../src/cli/replay/split.js';
 import { pcap, pcapng, someFrames } from './capture-files.js';
 import { CAPTURES, inFolder, vring } from './run.js';
 
 const ENGINES = ['wasm', 'typescript'] as const;
-const OPTIONS: ReplayOptions = { size: 256, burst: 32, segments: 1, eventIdx: true, indirect: true };
+const RINGS = ['split', 'packed'] as const;
+const OPTIONS: Load = { size: 256, burst: 32, segments: 1, eventIdx: true, indirect: true };
 
 const small = (): Frames =>
   collectFrames([parseCapture(pcap(someFrames(), { little: true, nanoseconds: false }), 'small.pcap')]);
@@ -24,87 +25,92 @@ describe('replay', () => {
     captures = await Promise.all(names.map((name) => readCapture(join(CAPTURES, name))));
   });
 
-  for (const name of ENGINES)
-    describe(name, () => {
-      for (const segments of [1, 2, 5])
-        for (const eventIdx of [true, false])
-          for (const indirect of [true, false]) {
-            const title = `the captures come back, ${segments} segments, event index ${eventIdx}, indirect ${indirect}`;
-            it(title, async () => {
-              const options = { ...OPTIONS, segments, eventIdx, indirect };
-              const replay = await Replay.create(name, collectFrames(captures), options);
-              for (let run = 0; run < 2; run++) {
-                const { packets, mismatches, notifications } = replay.run(1);
-                expect(packets).to.equal(3425);
-                expect(mismatches).to.equal(0);
-                expect(notifications.kicksSent).to.be.greaterThan(0);
-                expect(notifications.interruptsSent).to.be.greaterThan(0);
-              }
-            });
-          }
+  for (const ring of RINGS)
+    for (const name of ENGINES)
+      describe(`${ring} ring, ${name}`, () => {
+        const create = (frames: Frames, options: Load = OPTIONS, Device?: typeof LoopbackDevice) =>
+          Replay.create(name, frames, { ...options, ring }, Device);
 
-      for (const [size, burst] of [
-        [1, 1],
-        [2, 2],
-        [8, 3],
-        [4096, 128],
-      ])
-        it(`a ring of ${size}, bursts of ${burst}`, async () => {
-          const replay = await Replay.create(name, collectFrames(captures), { ...OPTIONS, size, burst });
-          expect(replay.run(1).mismatches).to.equal(0);
+        for (const segments of [1, 2, 5])
+          for (const eventIdx of [true, false])
+            for (const indirect of [true, false]) {
+              const title = `the captures come back, ${segments} segments, event index ${eventIdx}, indirect ${indirect}`;
+              it(title, async () => {
+                const options = { ...OPTIONS, segments, eventIdx, indirect };
+                const replay = await create(collectFrames(captures), options);
+                for (let run = 0; run < 2; run++) {
+                  const { packets, mismatches, notifications } = replay.run(1);
+                  expect(packets).to.equal(3425);
+                  expect(mismatches).to.equal(0);
+                  expect(notifications.kicksSent).to.be.greaterThan(0);
+                  expect(notifications.interruptsSent).to.be.greaterThan(0);
+                }
+              });
+            }
+
+        for (const [size, burst] of [
+          [1, 1],
+          [2, 2],
+          [8, 3],
+          [4096, 128],
+          ...(ring === 'packed' ? [[7, 5]] : []),
+        ])
+          it(`a ring of ${size}, bursts of ${burst}`, async () => {
+            const replay = await create(collectFrames(captures), { ...OPTIONS, size, burst });
+            expect(replay.run(1).mismatches).to.equal(0);
+          });
+
+        it('the event index suppresses what flags cannot', async () => {
+          const options = { ...OPTIONS, burst: 8 };
+          const on = (await create(collectFrames(captures), options)).run(1).notifications;
+          const off = (await create(collectFrames(captures), { ...options, eventIdx: false })).run(
+            1,
+          ).notifications;
+          expect(on.kicksSent).to.be.lessThan(off.kicksSent);
+          expect(on.interruptsSent).to.be.lessThan(off.interruptsSent);
         });
 
-      it('the event index suppresses what flags cannot', async () => {
-        const options = { ...OPTIONS, burst: 8 };
-        const on = (await Replay.create(name, collectFrames(captures), options)).run(1).notifications;
-        const off = (await Replay.create(name, collectFrames(captures), { ...options, eventIdx: false })).run(
-          1,
-        ).notifications;
-        expect(on.kicksSent).to.be.lessThan(off.kicksSent);
-        expect(on.interruptsSent).to.be.lessThan(off.interruptsSent);
-      });
+        // A check that finds nothing proves nothing: each of these must be found.
+        it('a wrong byte, a lost byte, a byte too many, a write behind the segment, a write to the sent packet', async () => {
+          const faults: ((device: FaultyDevice, i: number, written: number) => number)[] = [
+            (device, i, written) => {
+              device.bytes[device.target(i) + written - 1] ^= 1;
+              return written;
+            },
+            (_device, _i, written) => written - 1,
+            (_device, _i, written) => written + 1,
+            (device, i, written) => {
+              device.bytes[device.target(i) + written] ^= 1;
+              return written;
+            },
+            (device, i, written) => {
+              device.bytes[device.source(i) + written - 1] ^= 1;
+              return written;
+            },
+          ];
+          for (const [index, fault] of faults.entries()) {
+            class Device extends FaultyDevice {
+              protected override fault(i: number, written: number): number {
+                return fault(this, i, written);
+              }
+            }
+            const replay = await create(small(), { ...OPTIONS, size: 4, burst: 4 }, Device);
+            expect(replay.run(1).mismatches, `fault ${index}`).to.equal(1);
+          }
+        });
 
-      // A check that finds nothing proves nothing: each of these must be found.
-      it('a wrong byte, a lost byte, a byte too many, a write behind the segment, a write to the sent packet', async () => {
-        const faults: ((device: FaultyDevice, i: number, written: number) => number)[] = [
-          (device, i, written) => {
-            device.bytes[device.target(i) + written - 1] ^= 1;
-            return written;
-          },
-          (_device, _i, written) => written - 1,
-          (_device, _i, written) => written + 1,
-          (device, i, written) => {
-            device.bytes[device.target(i) + written] ^= 1;
-            return written;
-          },
-          (device, i, written) => {
-            device.bytes[device.source(i) + written - 1] ^= 1;
-            return written;
-          },
-        ];
-        for (const [index, fault] of faults.entries()) {
-          class Device extends FaultyDevice {
-            protected override fault(i: number, written: number): number {
-              return fault(this, i, written);
+        it('a packet that is lost', async () => {
+          class Device extends LoopbackDevice {
+            private runs = 0;
+            override run(): void {
+              if (this.runs++ === 1) this.receive.detach(this.receive.pop() ?? { id: -1 });
+              super.run();
             }
           }
-          const replay = await Replay.create(name, small(), { ...OPTIONS, size: 4, burst: 4 }, Device);
-          expect(replay.run(1).mismatches, `fault ${index}`).to.equal(1);
-        }
+          const replay = await create(small(), { ...OPTIONS, size: 2, burst: 2 }, Device);
+          expect(() => replay.run(3)).to.throw('the replay stalled');
+        });
       });
-
-      it('a packet that is lost', async () => {
-        class Device extends LoopbackDevice {
-          private runs = 0;
-          override run(): void {
-            if (this.runs++ === 1) this.receive.detach(this.receive.pop() ?? { id: -1 });
-            super.run();
-          }
-        }
-        const replay = await Replay.create(name, small(), { ...OPTIONS, size: 2, burst: 2 }, Device);
-        expect(() => replay.run(3)).to.throw('the replay stalled');
-      });
-    });
 
   it('segments: header, and the rest in parts of equal size that are never empty', () => {
     expect(splitPacket(72, 1)).to.deep.equal([72]);
@@ -116,12 +122,17 @@ describe('replay', () => {
 
   it('measure: rounds in turn, ratios within a round', async () => {
     const order: string[] = [];
-    const fake = (name: 'wasm' | 'typescript', times: number[], mismatches = 0) => {
+    const fake = (
+      name: 'wasm' | 'typescript',
+      times: number[],
+      { mismatches = 0, ring = 'split' }: { mismatches?: number; ring?: 'split' | 'packed' } = {},
+    ) => {
       let run = -1; // the warm-up
       return {
         name,
+        ring,
         async run(passes: number) {
-          order.push(name);
+          order.push(`${ring} ${name}`);
           const ns = (times[run] ?? 1) * 7 * passes;
           run++;
           return {
@@ -134,12 +145,17 @@ describe('replay', () => {
       };
     };
     const { report, tallies } = await measure(
-      [fake('wasm', [10, 20, 30]), fake('typescript', [20, 60, 45])],
+      [
+        fake('wasm', [10, 20, 30]),
+        fake('typescript', [20, 60, 45]),
+        fake('typescript', [10, 20, 90], { ring: 'packed' }),
+      ],
       small(),
       { rounds: 3, passes: 2, params: {} },
       () => {},
     );
-    expect(order.slice(2)).to.deep.equal(['wasm', 'typescript', 'wasm', 'typescript', 'wasm', 'typescript']);
+    const turn = ['split wasm', 'split typescript', 'packed typescript'];
+    expect(order.slice(3)).to.deep.equal([...turn, ...turn, ...turn]);
     expect(report.ratios).to.deep.equal([
       {
         name: 'wasm/typescript',
@@ -151,17 +167,31 @@ describe('replay', () => {
         max: 3,
         reported: null,
       },
+      {
+        name: 'packed/split',
+        engine: 'typescript',
+        ring: 'both',
+        params: { passes: 2 },
+        median: 2,
+        min: 0.5,
+        max: 3,
+        reported: null,
+      },
     ]);
     const time = report.results.find(({ name, engine }) => name === 'time' && engine === 'wasm');
+    expect(report.results.filter(({ ring }) => ring === 'packed')).to.have.length(report.results.length / 3);
     expect(time).to.include({ unit: 'ns/packet', median: 20, min: 10, max: 30, runs: 3 });
     expect(() => requireSound(tallies)).not.to.throw();
     const wrong = await measure(
-      [fake('wasm', [1], 2)],
+      [fake('wasm', [1], { mismatches: 2, ring: 'packed' })],
       small(),
       { rounds: 1, passes: 1, params: {} },
       () => {},
     );
-    expect(() => requireSound(wrong.tallies)).to.throw(Failure, 'wasm: 4 buffers came back wrong');
+    expect(() => requireSound(wrong.tallies)).to.throw(
+      Failure,
+      'wasm, packed ring: 4 buffers came back wrong',
+    );
   });
 
   describe('command', () => {
@@ -187,9 +217,13 @@ describe('replay', () => {
         );
         expect(err).to.equal('');
         expect(code).to.equal(0);
-        expect(out).to.match(/packets +28 +28\n/);
-        expect(out).to.match(/mismatches +0 +0\n/);
-        expect(out).to.match(/Wasm : TypeScript ×\d/);
+        for (const ring of RINGS) {
+          const table = out.slice(out.indexOf(`${ring} ring `));
+          expect(table).to.match(/^.*\n─+\npackets +28 +28\n/);
+          expect(out).to.match(new RegExp(`Wasm : TypeScript, ${ring} ring ×\\d`));
+        }
+        expect(out.match(/mismatches +0 +0\n/g)).to.have.length(2);
+        expect(out).to.match(/Packed : split, wasm ×\d/);
 
         const report = JSON.parse(await readFile(json, 'utf8'));
         expect(report).to.have.all.keys('suite', 'machine', 'results', 'ratios');
@@ -220,9 +254,29 @@ describe('replay', () => {
           'mismatches',
         ]);
         expect(report.results[0].params).to.include({ files: 'a.pcap, b.pcapng', segments: 2, passes: 1 });
-        expect(report.ratios).to.have.length(1);
-        expect(report.ratios[0]).to.include({ name: 'wasm/typescript', reported: null });
+        expect(
+          report.ratios.map(({ name, engine, ring }: Record<string, string>) => [name, engine, ring]),
+        ).to.deep.equal([
+          ['wasm/typescript', 'both', 'split'],
+          ['wasm/typescript', 'both', 'packed'],
+          ['packed/split', 'wasm', 'both'],
+          ['packed/split', 'typescript', 'both'],
+        ]);
         expect(JSON.stringify(report)).not.to.include(folder);
+      });
+    });
+
+    it('replays through one ring of any size on one engine', async () => {
+      await inFolder(async (folder) => {
+        const file = join(folder, 'a.pcap');
+        await writeFile(file, pcap(someFrames(), { little: true, nanoseconds: false }));
+        const options = ['--ring', 'packed', '--size', '35', '--engine', 'typescript', ...tiny];
+        const { code, out, err } = await vring('replay', file, ...options);
+        expect({ code, err }).to.deep.equal({ code: 0, err: '' });
+        expect(out)
+          .to.match(/^packed ring +typescript\n/)
+          .and.not.to.match(/split|wasm|×/i);
+        expect(out).to.match(/mismatches +0\n/);
       });
     });
 
@@ -247,8 +301,18 @@ describe('replay', () => {
         await writeFile(noFrames, pcap([], { little: true, nanoseconds: false }));
         const cases: [string[], number, RegExp][] = [
           [['replay'], 2, /missing required argument 'file'/],
-          [['replay', file, '--size', '100'], 2, /'100' is invalid\. Give a power of two from 1 to 32768/],
-          [['replay', file, '--size', '65536'], 2, /Give a power of two from 1 to 32768/],
+          [
+            ['replay', file, '--size', '100'],
+            2,
+            /a split ring has a power of two .*, not 100: .*--ring packed/,
+          ],
+          [['replay', file, '--size', '100', '--ring', 'split'], 2, /a power of two of descriptors, not 100/],
+          [
+            ['replay', file, '--size', '65536'],
+            2,
+            /'65536' is invalid\. Give a whole number from 1 to 32768/,
+          ],
+          [['replay', file, '--ring', 'round'], 2, /Allowed choices are split, packed, both/],
           [['replay', file, '--burst', '0'], 2, /'0' is invalid\. Give a whole number from 1/],
           [['replay', file, '--burst', 'NaN'], 2, /'NaN' is invalid/],
           [['replay', file, '--burst', '1e1'], 2, /'1e1' is invalid/],

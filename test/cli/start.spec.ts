@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { DEFAULTS } from '../../src/cli/replay/run.js';
 import { inFolder, vring } from './run.js';
 
 describe('vring start', () => {
@@ -11,19 +12,23 @@ describe('vring start', () => {
       const { code, out, err } = await vring('start', '--json', json);
       expect(err).to.equal('');
       expect(code).to.equal(0);
-      expect(out.split('\n')[0]).to.match(/^Replaying 3,425 captured frames .* every byte is compared\.$/);
-      expect(out).to.match(/mismatches +0 +0\n/);
-      expect(out).to.match(/Wasm : TypeScript ×\d+\.\d\d /);
+      expect(out.split('\n')[0]).to.match(
+        /^Replaying 3,425 captured frames .* split and packed .* every byte is compared\.$/,
+      );
+      expect(out.match(/mismatches +0 +0\n/g)).to.have.length(2);
+      expect(out.match(/Wasm : TypeScript, \w+ ring ×\d+\.\d\d /g)).to.have.length(2);
       const { suite, results } = JSON.parse(await readFile(json, 'utf8'));
       expect(suite).to.equal('replay');
-      for (const engine of ['wasm', 'typescript']) {
-        const found = (name: string) =>
-          results.find(
-            (result: { name: string; engine: string }) => result.name === name && result.engine === engine,
-          );
-        expect(found('mismatches').median).to.equal(0);
-        expect(found('packets').median).to.be.at.least(3425 * 21);
-      }
+      for (const engine of ['wasm', 'typescript'])
+        for (const ring of ['split', 'packed']) {
+          const found = (name: string) =>
+            results.find(
+              (result: { name: string; engine: string; ring: string }) =>
+                result.name === name && result.engine === engine && result.ring === ring,
+            );
+          expect(found('mismatches').median).to.equal(0);
+          expect(found('packets').median).to.be.at.least(3425 * DEFAULTS.rounds);
+        }
     });
   });
 });

@@ -236,10 +236,7 @@ async function lockStep(options: Options): Promise<void> {
     [
       6,
       () => {
-        const driver = both('save driver', (rig) => {
-          const state = rig.driver.save();
-          return { ...state, batchLength: state.batchLeft === 0 ? 0 : state.batchLength };
-        });
+        const driver = both('save driver', (rig) => rig.driver.save());
         const device = both('save device', (rig) => rig.device.save());
         if (random(2) !== 0) return;
         // Into rings that have seen nothing yet, each from the other engine.
@@ -271,7 +268,8 @@ async function lockStep(options: Options): Promise<void> {
         if (random(3) !== 0 && t.driver.fault === 0 && t.device.fault === 0) return;
         both('detachUnused', (rig) => {
           const list = [];
-          for (let one = rig.detachUnused(); one; one = rig.detachUnused()) list.push(one);
+          for (let one = rig.detachUnused(); one; one = rig.detachUnused())
+            list.push([one, rig.driver.save()]);
           return list;
         });
         both('reset', (rig) => {

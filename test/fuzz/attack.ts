@@ -9,7 +9,7 @@ export type Write = (at: number, bytes: number, value: bigint) => void;
 
 /** What the peer can see of the queues without asking them. */
 export interface Sight {
-  /** Where the driver makes its next buffer available, as in a notification (2.9.1). */
+  /** Where the driver makes its next buffer available, as in a notification (2.9). */
   position: number;
   /** Free descriptors of the driver. */
   numFree: number;

@@ -22,6 +22,17 @@ const ARENA = 0x100000;
 export const TABLES = { address: 0x10000, length: 0x1000 };
 export const DATA = { address: 0x14000, length: 0xb000 };
 
+/** Where guest memory begins that is larger than the local one. */
+export const HUGE = 2n ** 40n;
+export const CHUNK = 2 ** 20;
+
+/** Regions of the guest's memory, and of `length` bytes at HUGE: the same bytes again and again, nobody looks. */
+export function* chunks(length: number) {
+  yield { guest: 0, length: GUEST, local: 0 };
+  for (let offset = 0; offset < length; offset += CHUNK)
+    yield { guest: HUGE + BigInt(offset), length: CHUNK, local: 0 };
+}
+
 export interface StageOptions {
   size?: number;
   features?: number[];

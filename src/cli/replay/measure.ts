@@ -1,3 +1,4 @@
+import type { RingFormat } from '../../index.js';
 import { Failure } from '../errors.js';
 import { machine, type Params, type Ratio, type Report, type Result, spread } from '../report.js';
 import type { Frames } from './frames.js';
@@ -6,6 +7,7 @@ import type { Run } from './replay.js';
 /** Whatever replays all packets so many times: a worker, or the replay itself in a test. */
 export interface Engine {
   name: 'wasm' | 'typescript';
+  ring: RingFormat;
   run(passes: number): Promise<Run>;
 }
 
@@ -22,6 +24,7 @@ const WARM_UP_MS = 300;
 
 export interface Tally {
   engine: string;
+  ring: RingFormat;
   /** Nanoseconds per packet of each round. */
   perPacket: number[];
   packets: number;
@@ -39,9 +42,9 @@ export async function measure(
   engines: readonly Engine[],
   frames: Frames,
   options: MeasureOptions,
-  step: (engine: string) => void,
+  step: (engine: Engine) => void,
 ): Promise<{ report: Report; tallies: Tally[]; passes: number }> {
-  const tallies = engines.map(({ name }) => newTally(name));
+  const tallies = engines.map(newTally);
   let passes = options.passes ?? 1;
   for (const [i, engine] of engines.entries()) {
     const { mismatches, enough } = await warmUp(engine, options.passes);
@@ -52,7 +55,7 @@ export async function measure(
   for (let round = 0; round < options.rounds; round++) {
     for (const [i, engine] of engines.entries()) {
       add(tallies[i], await engine.run(passes), frames.frameBytes * passes);
-      step(engine.name);
+      step(engine);
     }
   }
   return { report: toReport(tallies, { ...options.params, passes }), tallies, passes };
@@ -73,8 +76,9 @@ async function warmUp(engine: Engine, given?: number): Promise<{ mismatches: num
   return { mismatches, enough };
 }
 
-const newTally = (engine: string): Tally => ({
-  engine,
+const newTally = ({ name, ring }: Engine): Tally => ({
+  engine: name,
+  ring,
   perPacket: [],
   packets: 0,
   bytes: 0,
@@ -98,15 +102,13 @@ function add(tally: Tally, run: Run, bytes: number): void {
   tally.mismatches += run.mismatches;
 }
 
-const RING = 'split';
-
 function toReport(tallies: readonly Tally[], params: Params): Report {
   const results: Result[] = [];
   for (const tally of tallies) {
     const runs = tally.perPacket.length;
     const bits = (tally.bytes / tally.packets) * 8;
     const result = (name: string, unit: string, values: number[]) =>
-      results.push({ name, engine: tally.engine, ring: RING, unit, ...spread(values), runs, params });
+      results.push({ name, engine: tally.engine, ring: tally.ring, unit, ...spread(values), runs, params });
     result('time', 'ns/packet', tally.perPacket);
     result(
       'packet-rate',
@@ -134,13 +136,22 @@ const COUNTS = [
   'mismatches',
 ] as const;
 
+/** Of every two that differ in the engine alone, or in the ring alone. */
 function toRatios(tallies: readonly Tally[], params: Params): Ratio[] {
-  const wasm = tallies.find(({ engine }) => engine === 'wasm');
-  const typescript = tallies.find(({ engine }) => engine === 'typescript');
-  if (wasm === undefined || typescript === undefined) return [];
-  // Round by round: both ran at about the same time then.
-  const ratios = wasm.perPacket.map((ns, round) => typescript.perPacket[round] / ns);
-  return [{ name: 'wasm/typescript', engine: 'both', ring: RING, params, ...spread(ratios), reported: null }];
+  const find = (engine: string, ring: RingFormat) =>
+    tallies.find((tally) => tally.engine === engine && tally.ring === ring);
+  const ratios: Ratio[] = [];
+  const compare = (name: string, engine: string, ring: string, a?: Tally, b?: Tally) => {
+    if (a === undefined || b === undefined) return;
+    // Round by round: both ran at about the same time then.
+    const values = a.perPacket.map((ns, round) => b.perPacket[round] / ns);
+    ratios.push({ name, engine, ring, params, ...spread(values), reported: null });
+  };
+  for (const ring of ['split', 'packed'] as const)
+    compare('wasm/typescript', 'both', ring, find('wasm', ring), find('typescript', ring));
+  for (const engine of ['wasm', 'typescript'])
+    compare('packed/split', engine, 'both', find(engine, 'packed'), find(engine, 'split'));
+  return ratios;
 }
 
 /** @throws Failure if a byte was wrong */
@@ -148,6 +159,10 @@ export function requireSound(tallies: readonly Tally[]): void {
   const wrong = tallies.filter(({ mismatches }) => mismatches > 0);
   if (wrong.length > 0)
     throw new Failure(
-      wrong.map(({ engine, mismatches }) => `${engine}: ${mismatches} buffers came back wrong`).join('; '),
+      wrong
+        .map(
+          ({ engine, ring, mismatches }) => `${engine}, ${ring} ring: ${mismatches} buffers came back wrong`,
+        )
+        .join('; '),
     );
 }

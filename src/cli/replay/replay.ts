@@ -6,6 +6,7 @@ import {
   Feature,
   type Host,
   loadEngine,
+  type RingFormat,
 } from '../../index.js';
 import type { Frames } from './frames.js';
 import { LoopbackDevice } from './loopback-device.js';
@@ -13,12 +14,17 @@ import { HEADER_BYTES, writeTransmitHeader } from './net-header.js';
 import { ReceivePool } from './receive-pool.js';
 import { splitPacket } from './split.js';
 
-export interface ReplayOptions {
+/** What a replay is about, whatever the ring. */
+export interface Load {
   size: number;
   burst: number;
   segments: number;
   eventIdx: boolean;
   indirect: boolean;
+}
+
+export interface ReplayOptions extends Load {
+  ring: RingFormat;
 }
 
 /** What one run came to. */
@@ -103,33 +109,32 @@ export class Replay {
     private readonly options: ReplayOptions,
     Device: typeof LoopbackDevice,
   ) {
-    const { size, burst, segments, eventIdx, indirect } = options;
+    const { ring: format, size, burst, segments, eventIdx, indirect } = options;
     const features = [
       Feature.VERSION_1,
+      ...(format === 'packed' ? [Feature.RING_PACKED] : []),
       ...(eventIdx ? [Feature.EVENT_IDX] : []),
       ...(indirect ? [Feature.INDIRECT_DESC] : []),
     ];
-    const ring = { ring: 'split', size, features, indirect: { memory: tableBytes(options) } } as const;
+    const queue = { ring: format, size, features };
+    const tables = { indirect: { memory: tableBytes(options) } };
     this.transmit = engine.driverQueue({
-      ...ring,
+      ...queue,
+      ...tables,
       notify: () => {
         this.deviceCalled = true;
       },
     });
-    this.receive = engine.driverQueue(ring);
+    this.receive = engine.driverQueue({ ...queue, ...tables });
     const transmit = engine.deviceQueue({
-      ring: 'split',
-      size,
-      features,
+      ...queue,
       areas: this.transmit.areas,
       interrupt: () => {
         this.transmitCalled = true;
       },
     });
     const receive = engine.deviceQueue({
-      ring: 'split',
-      size,
-      features,
+      ...queue,
       areas: this.receive.areas,
       interrupt: () => {
         this.receiveCalled = true;
@@ -330,21 +335,21 @@ export class Replay {
 }
 
 /** Buffers that a queue holds. */
-export const depth = ({ size, segments, indirect }: ReplayOptions): number =>
+export const depth = ({ size, segments, indirect }: Load): number =>
   indirect ? size : Math.floor(size / segments);
 
-function poolBuffers(frames: Frames, options: ReplayOptions): number {
+function poolBuffers(frames: Frames, options: Load): number {
   const posted = depth(options);
   const extra = Math.floor(EXTRA_BYTES_MAX / ReceivePool.bytes(frames.longest, 1, options.segments));
   return posted + Math.max(options.burst, Math.min(Math.max(posted, CHECK_EVERY), extra));
 }
 
 /** Twice the descriptors of a buffer, so that no table is missing for want of a fitting piece. */
-const tableBytes = ({ size, segments, indirect }: ReplayOptions): number =>
+const tableBytes = ({ size, segments, indirect }: Load): number =>
   indirect && segments > 1 ? size * DESCRIPTOR_BYTES * Math.max(TABLE_DESCRIPTORS_MIN, segments * 2) : 0;
 
 /** Memory that a replay takes: packets, receive buffers, and what the queues need at most. */
-export function memoryBytes(frames: Frames, options: ReplayOptions): number {
+export function memoryBytes(frames: Frames, options: Load): number {
   const queues = 2 * (options.size * 512 + tableBytes(options));
   const records = 4 * options.burst * (options.segments + 2) * 16;
   const pool = ReceivePool.bytes(frames.longest, poolBuffers(frames, options), options.segments);

@@ -1,17 +1,19 @@
 // What `vring replay` and `vring start` have in common: from captures to the table.
+import type { RingFormat } from '../../index.js';
 import type { Capture } from '../capture/capture.js';
 import { Failure } from '../errors.js';
 import type { Io } from '../io.js';
 import { Progress } from '../progress.js';
-import { checkWritable, spread, toJson, writeReport } from '../report.js';
+import { checkWritable, type Ratio, spread, toJson, writeReport } from '../report.js';
 import { number, range, ratio, table } from '../table.js';
 import { Contender } from '../worker.js';
 import { collectFrames } from './frames.js';
 import { type Engine, measure, requireSound, type Tally } from './measure.js';
-import { memoryBytes, type ReplayOptions } from './replay.js';
+import { type Load, memoryBytes } from './replay.js';
 import type { Reply, Request, WorkerData } from './replay.worker.js';
 
-export interface RunOptions extends ReplayOptions {
+export interface RunOptions extends Load {
+  ring: RingFormat | 'both';
   engine: 'wasm' | 'typescript' | 'both';
   rounds: number;
   passes?: number;
@@ -19,11 +21,12 @@ export interface RunOptions extends ReplayOptions {
 }
 
 export const DEFAULTS = {
+  ring: 'both',
   engine: 'both',
   size: 256,
   burst: 32,
   segments: 1,
-  rounds: 21,
+  rounds: 15,
   eventIdx: true,
   indirect: true,
 } as const satisfies RunOptions;
@@ -36,11 +39,13 @@ export async function replayCaptures(
   options: RunOptions,
   io: Io,
 ): Promise<void> {
-  const { engine, rounds, passes, json, size, burst, segments, eventIdx, indirect } = options;
-  const replay: ReplayOptions = { size, burst, segments, eventIdx, indirect };
+  const { ring, engine, rounds, passes, json, size, burst, segments, eventIdx, indirect } = options;
+  const rings = ring === 'both' ? (['split', 'packed'] as const) : [ring];
+  const names = engine === 'both' ? (['wasm', 'typescript'] as const) : [engine];
+  const load: Load = { size, burst, segments, eventIdx, indirect };
   const frames = collectFrames(captures);
   if (frames.offsets.length === 0) throw new Failure('there is no frame to replay in the given files');
-  const bytes = memoryBytes(frames, replay);
+  const bytes = memoryBytes(frames, load);
   if (bytes > MEMORY_MAX)
     throw new Failure(
       `the replay would take ${number(Math.ceil(bytes / 2 ** 20))} MiB of memory, the limit is ` +
@@ -48,25 +53,23 @@ export async function replayCaptures(
     );
   await checkWritable(json);
 
-  const names = engine === 'both' ? (['wasm', 'typescript'] as const) : [engine];
-  const workers = names.map(
-    (name) =>
-      new Contender<Request, Reply>('replay.worker', import.meta.url, {
-        engine: name,
-        frames,
-        options: replay,
-      } satisfies WorkerData),
-  );
-  const engines = workers.map(
-    (worker, i): Engine => ({
-      name: names[i],
-      async run(passes) {
-        const reply = await worker.ask(passes);
-        if ('error' in reply) throw new Failure(`${names[i]}: ${reply.error}`);
-        return reply.run;
-      },
-    }),
-  );
+  const workers: Contender<Request, Reply>[] = [];
+  const engines: Engine[] = [];
+  for (const format of rings)
+    for (const name of names) {
+      const data: WorkerData = { engine: name, frames, options: { ...load, ring: format } };
+      const worker = new Contender<Request, Reply>('replay.worker', import.meta.url, data);
+      workers.push(worker);
+      engines.push({
+        name,
+        ring: format,
+        async run(passes) {
+          const reply = await worker.ask(passes);
+          if ('error' in reply) throw new Failure(`${name}, ${format} ring: ${reply.error}`);
+          return reply.run;
+        },
+      });
+    }
   const progress = new Progress(io, 'replay', rounds * engines.length);
   try {
     const {
@@ -89,13 +92,19 @@ export async function replayCaptures(
           rounds,
         },
       },
-      (name) => progress.step(name),
+      ({ name, ring }) => progress.step(`${ring} ${name}`),
     );
     progress.stop();
     if (json !== undefined) await writeReport(json, toJson(report));
-    io.out(toTable(tallies));
+    for (const format of rings)
+      io.out(
+        toTable(
+          format,
+          tallies.filter(({ ring }) => ring === format),
+        ),
+      );
     for (const found of report.ratios)
-      io.out(`Wasm : TypeScript ${ratio(found)}, median (min – max) of ${rounds} interleaved rounds`);
+      io.out(`${title(found)} ${ratio(found)}, median (min – max) of ${rounds} interleaved rounds`);
     io.out(
       `Each round replays ${number(frames.offsets.length)} packets ${taken === 1 ? 'once' : `${number(taken)} times`}. ` +
         'Gbit/s count the frames, without the 12-byte header.',
@@ -107,7 +116,12 @@ export async function replayCaptures(
   }
 }
 
-function toTable(tallies: readonly Tally[]): string {
+/** What a ratio compares, and in what the two agree. */
+function title({ name, engine, ring }: Ratio): string {
+  return name === 'packed/split' ? `Packed : split, ${engine}` : `Wasm : TypeScript, ${ring} ring`;
+}
+
+function toTable(ring: RingFormat, tallies: readonly Tally[]): string {
   const rate = (tally: Tally, amount: (ns: number) => number) => range(spread(tally.perPacket.map(amount)));
   const rows: [string, (tally: Tally) => string][] = [
     ['packets', (tally) => number(tally.packets)],
@@ -122,7 +136,7 @@ function toTable(tallies: readonly Tally[]): string {
     ['mismatches', (tally) => number(tally.mismatches)],
   ];
   return table(
-    ['', ...tallies.map(({ engine }) => engine)],
+    [`${ring} ring`, ...tallies.map(({ engine }) => engine)],
     rows.map(([name, cell]) => [name, ...tallies.map(cell)]),
   );
 }

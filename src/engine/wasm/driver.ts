@@ -221,26 +221,27 @@ export class WasmDriver extends WasmRing implements DriverRing {
     this.exports.save(this.control, this.words);
     const packed = ring === 'packed';
     const buffers: BufferState[] = [];
+    const free: number[] = [];
+    let index = this.word(L.DRIVER_FREE);
     if (inOrder) {
-      // In ring order from the oldest on.
-      let at = packed ? this.word(L.DRIVER_USED) & 0x7fff : this.word(L.DRIVER_OLDEST);
-      for (let i = this.word(L.DRIVER_IN_FLIGHT); i > 0; i--) {
-        const buffer = this.buffer(packed ? this.u16(this.slotIds + at * 2) : at);
-        if (buffer === undefined) break;
-        buffers.push(buffer);
-        at = (at + buffer.descriptors.length) % size;
+      // A ring of ids or descriptors: the free ones, then those in flight from the oldest on. Where some were
+      // detached, the free ones lie in between, too.
+      for (let i = 0; i < size; ) {
+        const at = (index + i) % size;
+        const buffer = this.buffer(at);
+        if (buffer === undefined) free.push(at);
+        else buffers.push(buffer);
+        i += buffer === undefined || packed ? 1 : buffer.descriptors.length;
       }
     } else {
       for (let id = 0; id < size; id++) {
         const buffer = this.buffer(id);
         if (buffer !== undefined) buffers.push(buffer);
       }
-    }
-    const free: number[] = [];
-    let index = this.word(L.DRIVER_FREE);
-    for (let i = packed ? size - buffers.length : this.word(L.DRIVER_NUM_FREE); i > 0; i--) {
-      free.push(index);
-      index = this.u16(this.links + index * 2);
+      for (let i = packed ? size - buffers.length : this.word(L.DRIVER_NUM_FREE); i > 0; i--) {
+        free.push(index);
+        index = this.u16(this.links + index * 2);
+      }
     }
     return {
       avail: this.word(L.DRIVER_AVAIL),

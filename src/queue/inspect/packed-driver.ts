@@ -166,8 +166,7 @@ function pendingEntries(
     const flags = packedFlags(ring, at.slot);
     if (!isUsed(flags, at.wrap)) break;
     const id = packedId(ring, at.slot);
-    // Without WRITE the length says nothing (2.8.4).
-    const length = flags & L.DESC_F_WRITE ? descriptorLength(ring, at.slot) : 0;
+    const length = descriptorLength(ring, at.slot);
     const entry: PackedUsedView = { slot: at.slot, id, length };
     entries.push(entry);
     const buffer = open.get(id);
@@ -176,7 +175,11 @@ function pendingEntries(
         id >= size ? offence(L.FAULT_USED_ID_RANGE, id, size) : offence(L.FAULT_USED_ID, id, length);
       break;
     }
-    if (length > buffer.writable) entry.problem = offence(L.FAULT_USED_LEN, length, buffer.writable);
+    if (length > buffer.writable) {
+      // Without WRITE it is reserved (2.8.4), and no claim.
+      if (flags & L.DESC_F_WRITE) entry.problem = offence(L.FAULT_USED_LEN, length, buffer.writable);
+      else entry.length = 0;
+    }
     open.delete(id);
     // With in-order use a descriptor answers for all buffers up to the one that it names.
     const answered = inOrder ? buffers.slice(first, buffer.place + 1) : [buffer];

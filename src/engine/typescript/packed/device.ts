@@ -1,5 +1,6 @@
 import {
   AVAILABLE_BUDGET,
+  CHAIN_BYTES_MAX,
   COUNT_ADDED,
   COUNT_BYTES_IN,
   COUNT_BYTES_OUT,
@@ -107,8 +108,6 @@ const SLOTS_SHIFT = 16;
 const ONE_SLOT = 1 << (SLOTS_SHIFT - HELD_SHIFT);
 /** In POPPED: nothing that could be an id. */
 const NOBODY = 0xffff;
-
-const CHAIN_BYTES_MAX = 0x100000000;
 
 /** Device side of a packed virtqueue (virtio 1.4, 2.8). Works in place on the driver's memory. */
 export class PackedDevice extends ChainReader implements DeviceRing {
@@ -783,7 +782,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
   }
 
   /**
-   * In-order use (2.8.9): publishes the elements that are done, from the oldest one on, up to one that is not. A
+   * In-order use (2.8.8): publishes the elements that are done, from the oldest one on, up to one that is not. A
    * used descriptor names the last element of a batch and lies where its first one would; those before it
    * count as used completely, so only such elements go without a descriptor of their own.
    */

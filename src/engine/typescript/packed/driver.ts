@@ -430,11 +430,8 @@ export class PackedDriver extends BaseRing implements DriverRing {
         const b = (id & HEAD) << BUFFER_SHIFT;
         const count = buffers[b + LINK] >>> COUNT_SHIFT;
         if (count === 0 || count === TABLE) break;
-        let length = 0;
-        if ((Desc.flagsOf(word) & WRITE) !== 0) {
-          length = u32[d + LEN];
-          if (length > buffers[b + WRITABLE]) break;
-        }
+        const length = u32[d + LEN];
+        if (length > buffers[b + WRITABLE]) break;
         const c = (completion + (taken << COMPLETION_SHIFT)) & WORD;
         u32[c + COMPLETION_TOKEN] = buffers[b + TOKEN];
         u32[c + COMPLETION_LENGTH] = length;
@@ -464,7 +461,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
         continue;
       }
       const id = u16[(d << 1) + ID];
-      let length = (flags & WRITE) !== 0 ? u32[d + LEN] : 0;
+      let length = u32[d + LEN];
       const b = id < size ? id << BUFFER_SHIFT : 0;
       if (id >= size || buffers[b + LINK] >>> COUNT_SHIFT === 0) {
         if (taken !== 0) break;
@@ -472,6 +469,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
         return this.broke(FAULT_USED_ID, BigInt(id), BigInt(length));
       }
       const writable = buffers[b + WRITABLE];
+      if (length > writable && (flags & WRITE) === 0) length = 0;
       if (length > writable) {
         if (this.strict) {
           if (taken !== 0) break;
@@ -510,7 +508,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
 
   /**
    * `getBurst` where buffers come back in order: a used descriptor completes all up to the one that it names,
-   * those before it with their whole length (2.8.9). Ids are given out in turn, so no free list is needed to
+   * those before it with their whole length (2.8.8). Ids are given out in turn, so no free list is needed to
    * know how many that are.
    */
   private getInOrder(completions: number, max: number): number {
@@ -535,7 +533,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
           continue;
         }
         const id = u16[(d << 1) + ID];
-        const length = (flags & WRITE) !== 0 ? u32[d + LEN] : 0;
+        let length = u32[d + LEN];
         const b = id < size ? id << BUFFER_SHIFT : 0;
         if (id >= size || buffers[b + LINK] >>> COUNT_SHIFT === 0) {
           if (taken !== 0) break;
@@ -543,6 +541,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
           return this.broke(FAULT_USED_ID, BigInt(id), BigInt(length));
         }
         const writable = buffers[b + WRITABLE];
+        if (length > writable && (flags & WRITE) === 0) length = 0;
         if (length > writable) {
           if (this.strict) {
             if (taken !== 0) break;
@@ -676,17 +675,20 @@ export class PackedDriver extends BaseRing implements DriverRing {
   save(): DriverRingState {
     const { size, inOrder } = this;
     const buffers: BufferState[] = [];
-    const first = inOrder ? this.oldest : 0;
+    const free: number[] = [];
+    // Ids are given out in turn where they come back so: those in flight end before the first free one.
+    const first = inOrder ? this.free : 0;
     for (let i = 0; i < size; i++) {
       const id = (first + i) % size;
       if (this.buffers[(id << BUFFER_SHIFT) + LINK] >>> COUNT_SHIFT !== 0) buffers.push(this.buffer(id));
+      else if (inOrder) free.push(id);
     }
-    const free: number[] = [];
-    let id = this.free;
-    for (let i = size - this.inFlight; i > 0; i--) {
+    for (
+      let id = this.free;
+      free.length < size - this.inFlight;
+      id = this.buffers[(id << BUFFER_SHIFT) + LINK]
+    )
       free.push(id);
-      id = this.buffers[(id << BUFFER_SHIFT) + LINK];
-    }
     return {
       avail: this.position,
       used: positionOf(this.usedSlot, this.usedWrap),

@@ -1,6 +1,7 @@
 import {
   AVAIL_F_NO_INTERRUPT,
   AVAILABLE_BUDGET,
+  CHAIN_BYTES_MAX,
   COUNT_ADDED,
   COUNT_BYTES_IN,
   COUNT_BYTES_OUT,
@@ -103,8 +104,6 @@ const IN_FLIGHT = 0x10000;
 const FILLED = 0x20000;
 /** In POPPED: nothing that could be a head. */
 const NOBODY = 0xffff;
-
-const CHAIN_BYTES_MAX = 0x100000000;
 
 /** Device side of a split virtqueue (virtio 1.4, 2.7). Works in place on the driver's memory. */
 export class SplitDevice extends ChainReader implements DeviceRing {

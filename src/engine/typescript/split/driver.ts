@@ -689,17 +689,23 @@ export class SplitDriver extends BaseRing implements DriverRing {
   save(): DriverRingState {
     const { size, inOrder } = this;
     const buffers: BufferState[] = [];
-    const first = inOrder ? this.oldest : 0;
-    for (let i = 0; i < size; i++) {
+    const free: number[] = inOrder ? [] : this.following(this.free, this.numFree);
+    // Descriptors are taken in turn where they come back so: those in flight end before the first free one.
+    const first = inOrder ? this.free : 0;
+    for (let i = 0; i < size; ) {
       const head = (first + i) & (size - 1);
-      if (this.descriptorsOf(head) !== 0) buffers.push(this.buffer(head));
+      const count = this.descriptorsOf(head);
+      if (count !== 0) buffers.push(this.buffer(head));
+      else if (inOrder) free.push(head);
+      // Those behind the head are no heads, and not free.
+      i += inOrder ? Math.max(1, count) : 1;
     }
     return {
       avail: this.added,
       used: this.got,
       events: this.callbacks ? 1 : 0,
       unkicked: this.unkicked,
-      free: this.following(this.free, this.numFree),
+      free,
       buffers,
       batchLeft: this.batchLeft,
       batchLength: this.batchLength,
