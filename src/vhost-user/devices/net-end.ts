@@ -31,7 +31,7 @@ export function makeEnd({ queue, features, engine }: RunningQueue): End {
     elements: queue.createElements(BURST),
     mergeable,
     spare: mergeable && features.has(Feature.IN_ORDER) ? 1 : 0,
-    copier: new Copier(engine.buffer),
+    copier: new Copier(engine),
   };
 }
 
