@@ -266,7 +266,10 @@ export class Frontend {
     watch.stop();
     closeSync(kick);
     closeSync(call);
-    const tokens = queue.reset();
+    // Not `reset`, which clears the ring: the device may still look at it.
+    const tokens: number[] = [];
+    for (let token = queue.detachUnused(); token !== undefined; token = queue.detachUnused())
+      tokens.push(token);
     queue.release();
     for (const block of blocks) this.arena.free(block);
     return tokens;

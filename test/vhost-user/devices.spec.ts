@@ -282,6 +282,8 @@ describe('vhost-user devices, driven by our front-end', () => {
         expect((await request(0, 0n, [], [100]))[0]).to.equal(1);
         expect((await request(99, 0n, [], []))[0]).to.equal(2);
         // Reads in flight when the front-end goes.
+        view.setUint32(at, 0, true);
+        view.setBigUint64(at + 8, 0n, true);
         for (let i = 0; i < 4; i++)
           queue.add([{ address: at, length: 16 }], [{ address: at + 64, length: 1025 }], i);
         queue.kick();
