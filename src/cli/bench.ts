@@ -19,7 +19,7 @@ export function addBench(program: Command, io: Io): void {
     .description('measure suites of contenders against each other')
     .argument(
       '[suite...]',
-      `suites (default: all)\n${suites.map(({ name, about }) => `${name}: ${about}`).join('\n')}`,
+      `suites (default: all that need nothing else)\n${suites.map(({ name, about }) => `${name}: ${about}`).join('\n')}`,
     )
     .option('-q, --quick', 'fewer cases and shorter runs: less than a minute per suite')
     .option('--json <file>', 'write the numbers to a file')
@@ -28,7 +28,7 @@ export function addBench(program: Command, io: Io): void {
 }
 
 function choose(names: readonly string[], known: readonly Suite[]): readonly Suite[] {
-  if (names.length === 0) return known;
+  if (names.length === 0) return known.filter(({ onRequest }) => !onRequest);
   return [...new Set(names)].map((name) => {
     const suite = known.find((candidate) => candidate.name === name);
     if (suite === undefined)
