@@ -473,3 +473,8 @@ export function packedDeviceSave(self: usize, words: usize): void {
 export function packedDeviceLoad(self: usize, words: usize): void {
   changetype<PackedDevice>(self).load(words);
 }
+
+/** Copies within the memory; for the programs that are devices. */
+export function copyBytes(to: usize, from: usize, length: usize): void {
+  memory.copy(to, from, length);
+}

@@ -131,7 +131,7 @@ export const BUFFER_TOKEN = 0; // u32
 export const BUFFER_WRITABLE = 4; // u32
 export const BUFFER_TABLE = 8; // u32
 export const BUFFER_SEGMENTS = 12; // u16, 0 = not in flight
-export const BUFFER_PLACE = 14; // u16, last descriptor of the chain (split) or head slot (packed)
+export const BUFFER_PLACE = 14; // u16, last descriptor or avail position (split), head slot (packed)
 
 /** An element in flight: by head descriptor (split) or by id (packed). */
 export const HEAD_BYTES = 12;

@@ -502,7 +502,6 @@ export class PackedDriver extends Queue {
   private getInOrder(completions: usize, max: u32): i32 {
     const size = this.size;
     const buffers = this.buffers;
-    const slotId = this.slotId;
     let taken: u32 = 0;
     let asked = false;
     while (taken < max) {
@@ -524,11 +523,11 @@ export class PackedDriver extends Queue {
       const left = this.batchLeft - some;
       const end = taken + some;
       let slot = this.nextUsed;
+      let id = wordAt(this.slotId, slot);
       let freed: u32 = 0;
       let bytes: u64 = 0;
       while (taken < end) {
-        const id = wordAt(slotId, slot);
-        assert(id < size);
+        assert(id < size && wordAt(this.slotId, slot) == id);
         const buffer = bufferAt(buffers, id);
         const chain = buffer.chain;
         const tokenWritable = buffer.tokenWritable;
@@ -543,6 +542,7 @@ export class PackedDriver extends Queue {
         completionSet(completions, taken++, <u32>tokenWritable, len);
         bytes += len;
         freed += slots;
+        if (++id == size) id = 0;
         slot += slots;
         if (slot >= size) {
           slot -= size;
@@ -571,15 +571,9 @@ export class PackedDriver extends Queue {
     const buffer = this.buffer(last);
     let len = restLen(rest);
     if (buffer.segments == 0) return first ? this.break(FAULT_USED_ID, last, len) : 0;
-    // Every buffer in flight lies between nextUsed and nextAvail, so this finds it within inFlight steps.
-    let slot = this.nextUsed;
-    let count: u32 = 1;
-    for (; count <= this.inFlight; count++) {
-      const id = wordAt(this.slotId, slot);
-      if (id == last) break;
-      slot += this.buffer(id).slots;
-      if (slot >= size) slot -= size;
-    }
+    // In-order use takes the ids in turn, so those in flight follow each other.
+    const oldest = wordAt(this.slotId, this.nextUsed);
+    const count = (last >= oldest ? last - oldest : last + size - oldest) + 1;
     if (count > this.inFlight) return first ? this.break(FAULT_USED_BATCH, last, this.inFlight) : 0;
     if (len > buffer.writable && !(flags & DESC_F_WRITE)) len = 0;
     if (len > buffer.writable) {

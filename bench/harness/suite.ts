@@ -5,6 +5,8 @@ export interface Suite {
   name: string;
   /** One sentence for the help text and the report. */
   about: string;
+  /** It needs more than this package: run only if it is named. */
+  onRequest?: boolean;
   run(options: SuiteOptions, watch: Watch): Promise<Report>;
   /** What to draw of a report of this suite. */
   charts(report: Report): Chart[];

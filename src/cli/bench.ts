@@ -3,7 +3,7 @@ import type { Suite } from '../../bench/harness/suite.js';
 import { suites } from '../../bench/registry.js';
 import { compare, readReports } from './bench/compare.js';
 import { print, printComparisons } from './bench/print.js';
-import { UsageError } from './errors.js';
+import { Failure, UsageError } from './errors.js';
 import type { Io } from './io.js';
 import { Progress } from './progress.js';
 import { checkWritable, type Report, toJson, writeReport } from './report.js';
@@ -21,7 +21,7 @@ export function addBench(program: Command, io: Io): void {
     .description('measure suites of contenders against each other')
     .argument(
       '[suite...]',
-      `suites; all of them if none is named, or \`all\`\n${suites.map(({ name, about }) => `${name}: ${about}`).join('\n')}`,
+      `suites; all that need nothing else if none is named; \`all\` of them\n${suites.map(({ name, about }) => `${name}: ${about}`).join('\n')}`,
     )
     .option('-q, --quick', 'fewer cases and shorter runs: less than a minute per suite')
     .option('--json <file>', 'write the numbers to a file')
@@ -33,7 +33,8 @@ export function addBench(program: Command, io: Io): void {
 const ALL = 'all';
 
 function choose(names: readonly string[], known: readonly Suite[]): readonly Suite[] {
-  if (names.length === 0 || names.includes(ALL)) return known;
+  if (names.includes(ALL)) return known;
+  if (names.length === 0) return known.filter(({ onRequest }) => !onRequest);
   return [...new Set(names)].map((name) => {
     const suite = known.find((candidate) => candidate.name === name);
     if (suite === undefined)
@@ -63,6 +64,11 @@ export async function bench(chosen: readonly Suite[], options: BenchOptions, io:
         },
       );
       reports.push({ suite, report });
+    } catch (error) {
+      // What a suite needs beside this package may be missing: no reason to lose what the others found.
+      if (!suite.onRequest || chosen.length === 1 || !(error instanceof Failure)) throw error;
+      io.err(`${suite.name}: left out: ${error.message}`);
+      continue;
     } finally {
       progress?.stop();
     }

@@ -339,4 +339,6 @@ export interface Engine {
   readonly name: 'wasm' | 'typescript';
   driverRing(config: DriverRingConfig): DriverRing;
   deviceRing(config: DeviceRingConfig): DeviceRing;
+  /** Copies `length` bytes, as if at once; ranges that the caller has checked to lie in the memory. */
+  copy(to: number, from: number, length: number): void;
 }

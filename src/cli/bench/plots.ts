@@ -36,7 +36,7 @@ function barPlot({ results }: Chart, series: readonly Series[], { label }: Label
     x: {
       domain: [0, Math.max(...results.map(({ max }) => max)) * 1.04],
       grid: true,
-      label: 'ns per buffer →',
+      label: `${unitOf(results)} →`,
     },
     y: { type: 'band', domain: shown.map(({ key }) => key), axis: null, padding: 0.1 },
     fy: { domain: cases, label: null, padding: 0.18 },
@@ -65,6 +65,9 @@ function barPlot({ results }: Chart, series: readonly Series[], { label }: Label
   });
 }
 
+/** "ns per buffer" */
+const unitOf = (results: readonly Result[]): string => (results[0]?.unit ?? '').replace('/', ' per ');
+
 /** Room for labels on the left. */
 const labelWidth = (labels: readonly string[]): number =>
   Math.min(210, Math.max(...labels.map((text) => text.length)) * 6.4 + 12);
@@ -91,7 +94,7 @@ function linePlot(chart: Chart, over: string, series: readonly Series[]): string
     y: {
       type: 'log',
       grid: true,
-      label: '↑ ns per buffer (logarithmic)',
+      label: `↑ ${unitOf(chart.results)} (logarithmic)`,
       ticks: ticks(
         Math.min(...chart.results.map(({ min }) => min)),
         Math.max(...chart.results.map(({ max }) => max)),
