@@ -1,5 +1,11 @@
 import { expect } from 'chai';
-import { DESC_BYTES, DESC_F_INDIRECT, DESC_F_NEXT, DESC_F_WRITE } from '../assembly/abi/layout.js';
+import {
+  DESC_BYTES,
+  DESC_F_INDIRECT,
+  DESC_F_NEXT,
+  DESC_F_WRITE,
+  TRANSLATION_BYTES,
+} from '../assembly/abi/layout.js';
 import { Regions } from '../src/engine/regions.js';
 import { WindowCache } from '../src/engine/typescript/mm/window-cache.js';
 import { type DeviceQueue, Feature, type Region, VringError } from '../src/index.js';
@@ -160,6 +166,15 @@ describe('translation', () => {
       for (const r of [5, 4, 3, 2, 1]) cache.add(table, r * 5);
       expect(found()).to.deep.equal([-1, 5, 10, 15, 20, -1]);
     }
+  });
+
+  it('windows of the TypeScript engine: clearing leaves no bit', () => {
+    const cache = new WindowCache();
+    const { words } = cache as unknown as { words: Uint32Array };
+    words.fill(0xffffffff);
+    cache.clear();
+    expect([...new Set(words)]).to.deep.equal([0]);
+    expect(words.byteLength).to.equal(TRANSLATION_BYTES);
   });
 
   it('windows of an inspection: the same, and what is in no region is not found', () => {

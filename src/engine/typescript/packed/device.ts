@@ -205,7 +205,6 @@ export class PackedDevice extends ChainReader implements DeviceRing {
   popBurst(elements: number, pieces: number, pieceCapacity: number, max: number): number {
     if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
     const { memory, heads, size, ring, shared, eager } = this;
-    const { cache } = this.translation;
     memory.fresh();
     const { u16, u32 } = memory;
     const element = elements >>> 2;
@@ -264,7 +263,6 @@ export class PackedDevice extends ChainReader implements DeviceRing {
             (length - 1) >>> 0 >= (windowLength - offset) >>> 0
           )
             break;
-          if (eager) cache.clear();
           const p = (piece + ((ahead + taken) << PIECE_SHIFT)) & WORD;
           u32[p + PIECE_ADDRESS] = windowLocal + offset;
           u32[p + PIECE_LENGTH] = length;
@@ -284,6 +282,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
           heads[h + WRITABLE] = writable;
           heads[((placeAhead + taken) << HEAD_SHIFT) + POPPED] = id;
         }
+        if (eager) this.clearFor(taken - from);
         first = ahead + taken;
         slot = slotAhead + taken;
         place = placeAhead + taken;

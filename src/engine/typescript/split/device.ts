@@ -186,7 +186,6 @@ export class SplitDevice extends ChainReader implements DeviceRing {
   popBurst(elements: number, pieces: number, pieceCapacity: number, max: number): number {
     if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
     const { memory, heads, size, descTable, availRing, shared, eager } = this;
-    const { cache } = this.translation;
     memory.fresh();
     const { u16, u32 } = memory;
     const mask = size - 1;
@@ -218,6 +217,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
           const windowLow = window[WINDOW_LOW];
           const windowLength = window[WINDOW_LENGTH];
           const windowLocal = window[WINDOW_LOCAL];
+          const from = taken;
           const ahead = first - taken;
           const last = Math.min(end, capacity - ahead) | 0;
           for (; taken < last; taken++) {
@@ -238,7 +238,6 @@ export class SplitDevice extends ChainReader implements DeviceRing {
               (length - 1) >>> 0 >= (windowLength - offset) >>> 0
             )
               break;
-            if (eager) cache.clear();
             const p = (piece + ((ahead + taken) << PIECE_SHIFT)) & WORD;
             u32[p + PIECE_ADDRESS] = windowLocal + offset;
             u32[p + PIECE_LENGTH] = length;
@@ -258,6 +257,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
             heads[h + WRITABLE] = writable;
             heads[((position & mask) << HEAD_SHIFT) + POPPED] = head;
           }
+          if (eager) this.clearFor(taken - from);
           first = ahead + taken;
           if (taken === end) break;
         }
