@@ -102,17 +102,24 @@ export async function runLazyTranslation(sweep: Sweep, watch: Watch): Promise<Re
 
 function charts({ results }: Report): Chart[] {
   return (['wasm', 'typescript'] as const).flatMap((engine) =>
-    (['split', 'packed'] as const).map((ring) => ({
-      title: `${ring === 'split' ? 'Split' : 'Packed'} ring, ${engine}`,
-      subtitle: `ring size ${SIZE}, burst ${BURST}, ${SEGMENT_BYTES}-byte segments; available: one buffer in line`,
-      results: results.filter((result) => result.engine === engine && result.ring === ring),
-    })),
+    (['split', 'packed'] as const).flatMap((ring) =>
+      [false, true].map((many) => ({
+        title: `${ring === 'split' ? 'Split' : 'Packed'} ring, ${engine}, ${many ? 'many regions' : 'one region'}`,
+        subtitle: `ring size ${SIZE}, burst ${BURST}, ${SEGMENT_BYTES}-byte segments; available: one buffer in line`,
+        results: results.filter(
+          ({ params, ...result }) =>
+            result.engine === engine && result.ring === ring && (params.regions !== 1) === many,
+        ),
+      })),
+    ),
   );
 }
 
 export const lazyTranslation: Suite = {
   name: 'lazy-translation',
-  about: "the device's translation cache: cleared for each chain, or made empty where one needs it",
+  about:
+    "the device's translation cache, cleared for each chain (eager) or made empty where one needs it (lazy); " +
+    'reported: ×1.06 … ×1.14 packets/s, shown is the lower end',
   run: ({ quick }, watch) => runLazyTranslation(quick ? QUICK : FULL, watch),
   charts,
   label: ({ operation, segments, indirect, regions }) =>

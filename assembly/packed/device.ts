@@ -445,14 +445,7 @@ export class PackedDevice extends Queue {
   }
 
   @inline
-  private popChainsWith(
-    eager: bool,
-    elements: usize,
-    n: u32,
-    pieces: usize,
-    at: u32,
-    capacity: u32,
-  ): u32 {
+  private popChainsWith(eager: bool, elements: usize, n: u32, pieces: usize, at: u32, capacity: u32): u32 {
     const size = this.size;
     const ring = this.ring;
     const ringEnd = descriptor(ring, size);

@@ -391,14 +391,7 @@ export class SplitDevice extends Queue {
   }
 
   @inline
-  private popChainsWith(
-    eager: bool,
-    elements: usize,
-    n: u32,
-    pieces: usize,
-    at: u32,
-    capacity: u32,
-  ): u32 {
+  private popChainsWith(eager: bool, elements: usize, n: u32, pieces: usize, at: u32, capacity: u32): u32 {
     const size = this.size;
     const avail = this.avail;
     const region = this.regionTable.recent();

@@ -102,13 +102,13 @@ ${
   changes.length === 0
     ? ''
     : rows(
-        ['figure', 'case', 'before (min–max)', 'now (min–max)', 'change'],
+        ['change', 'figure', 'case', 'before (min–max)', 'now (min–max)'],
         changes.map((change) => [
+          gain(change),
           changeTitle(change),
           label(change.params),
           figureText(change, change.before),
           figureText(change, change.after),
-          gain(change),
         ]),
         changes.map((change) => (change.gain >= 1 ? 'better' : 'worse')),
       )

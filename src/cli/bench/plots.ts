@@ -20,12 +20,19 @@ const FONT = '12px system-ui, sans-serif';
 export const plot = (chart: Chart, series: readonly Series[], labels: Labels): string =>
   chart.x === undefined ? barPlot(chart, series, labels) : linePlot(chart, chart.x, series);
 
-/** Bars from 0, those of one case together, with whiskers from minimum to maximum. */
+/** From where on bars are drawn on a logarithmic scale: the small ones would be invisible. */
+const WIDE = 12;
+
+/** Bars, those of one case together, with whiskers from minimum to maximum. */
 function barPlot({ results }: Chart, series: readonly Series[], { label }: Labels): string {
   const fy = ({ params }: Result) => label(params);
   const cases = [...new Set(results.map(fy))];
   const shown = series.filter(({ key }) => results.some((result) => keyOf(result) === key));
   const colours = new Map(shown.map(({ key, colour }) => [key, colour]));
+  const least = Math.min(...results.map(({ min }) => min));
+  const most = Math.max(...results.map(({ max }) => max));
+  const wide = most > WIDE * least;
+  const from = wide ? least / 1.6 : 0;
   const bars = cases.length * (shown.length + 0.5);
   return draw({
     height: bars * BAR_HEIGHT + 60,
@@ -34,16 +41,22 @@ function barPlot({ results }: Chart, series: readonly Series[], { label }: Label
     marginTop: 8,
     marginBottom: 42,
     x: {
-      domain: [0, Math.max(...results.map(({ max }) => max)) * 1.04],
+      type: wide ? 'log' : 'linear',
+      domain: [from, most * 1.04],
+      ...(wide && {
+        ticks: ticks(from, most),
+        tickFormat: (value: number) => (value < 1000 ? `${value}` : `${value / 1000}k`),
+      }),
       grid: true,
-      label: `${unitOf(results)} →`,
+      label: `${unitOf(results)}${wide ? ' (logarithmic)' : ''} →`,
     },
     y: { type: 'band', domain: shown.map(({ key }) => key), axis: null, padding: 0.1 },
     fy: { domain: cases, label: null, padding: 0.18 },
     marks: [
       Plot.axisFy({ anchor: 'left', label: null, tickSize: 0, dx: -4 }),
       Plot.barX(results, {
-        x: 'median',
+        x1: () => from,
+        x2: 'median',
         y: keyOf,
         fy,
         fill: (result: Result) => colours.get(keyOf(result)) ?? 'var(--other)',
@@ -60,7 +73,7 @@ function barPlot({ results }: Chart, series: readonly Series[], { label }: Label
         dx: 5,
         fill: 'currentColor',
       }),
-      Plot.ruleX([0], { stroke: 'currentColor' }),
+      Plot.ruleX([from], { stroke: 'currentColor' }),
     ],
   });
 }

@@ -25,8 +25,8 @@ p { margin: .3rem 0; max-width: 75ch; }
 .contents { color: var(--quiet); line-height: 1.7; margin-bottom: 1.6rem; }
 .contents b { color: var(--text); }
 section + section { margin-top: 3.5rem; border-top: 2px solid var(--line); padding-top: 2rem; }
-tr.better td:last-child { color: var(--better); font-weight: 600; }
-tr.worse td:last-child { color: var(--worse); font-weight: 600; }
+tr.better td:first-child { color: var(--better); font-weight: 600; }
+tr.worse td:first-child { color: var(--worse); font-weight: 600; }
 .machine { color: var(--quiet); }
 .facts { padding-left: 1.1rem; }
 .legend { display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; list-style: none; margin: .7rem 0; padding: 0; }
