@@ -1,6 +1,7 @@
 // What the module exports, nothing else. Control blocks and arrays are addresses that the host took from
 // its arena; results are described in src/engine/engine.ts.
 
+import { TranslationCache } from './abi/translation';
 import { Granules } from './mm/granules';
 import { PackedDevice } from './packed/device';
 import { PackedDriver } from './packed/driver';
@@ -162,6 +163,8 @@ export function splitDeviceInit(
   eventIdx: bool,
   inOrder: bool,
   indirect: bool,
+  translation: usize,
+  eager: bool,
 ): void {
   changetype<SplitDevice>(self).init(
     size,
@@ -174,6 +177,8 @@ export function splitDeviceInit(
     eventIdx,
     inOrder,
     indirect,
+    changetype<TranslationCache>(translation),
+    eager,
   );
 }
 
@@ -368,6 +373,8 @@ export function packedDeviceInit(
   eventIdx: bool,
   inOrder: bool,
   indirect: bool,
+  translation: usize,
+  eager: bool,
 ): void {
   changetype<PackedDevice>(self).init(
     size,
@@ -380,6 +387,8 @@ export function packedDeviceInit(
     eventIdx,
     inOrder,
     indirect,
+    changetype<TranslationCache>(translation),
+    eager,
   );
 }
 

@@ -9,6 +9,7 @@ export type {
   LocalAreas,
   Position,
   RingFormat,
+  TranslationStrategy,
 } from './engine/engine.js';
 export type { Region } from './engine/regions.js';
 export { type ErrorCode, type Fault, VringError } from './errors.js';

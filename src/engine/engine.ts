@@ -13,6 +13,13 @@ export interface LocalAreas {
 /** Ring formats: split (virtio 1.4, 2.7) and packed (2.8). */
 export type RingFormat = 'split' | 'packed';
 
+/**
+ * What a device does with its translation cache, the windows of guest memory that it has resolved, before each
+ * chain. `lazy`: sets the one field that makes it empty, and that only where a chain needs the cache. `eager`:
+ * clears all of its 104 bytes. Results are the same.
+ */
+export type TranslationStrategy = 'eager' | 'lazy';
+
 /** What a driver ring needs to know. All of it has been validated by the caller. */
 export interface DriverRingConfig {
   ring: RingFormat;
@@ -41,6 +48,7 @@ export interface DeviceRingConfig {
   inOrder: boolean;
   /** INDIRECT_DESC was negotiated: the INDIRECT flag is allowed. */
   indirect: boolean;
+  translation: TranslationStrategy;
   regions: Regions;
 }
 

@@ -1,4 +1,4 @@
-import type { RingFormat } from '../../src/engine/engine.js';
+import type { RingFormat, TranslationStrategy } from '../../src/engine/engine.js';
 import type { Random } from './prng.js';
 
 /** Whose peer is hostile. The other side exists, too, and plays by the rules. */
@@ -15,6 +15,7 @@ export interface Config {
   indirect: boolean;
   inOrder: boolean;
   strict: boolean;
+  translation: TranslationStrategy;
   /** 16-byte granules of table memory. */
   granules: number;
   guest: GuestMap;
@@ -49,6 +50,7 @@ export function chooseConfig(random: Random): Config {
     indirect: flag(),
     inOrder: random.once(3),
     strict: random.once(4),
+    translation: flag() ? 'lazy' : 'eager',
     granules: random.pick(GRANULES),
     guest: random.pick(GUESTS),
     victim,

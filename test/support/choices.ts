@@ -25,6 +25,8 @@ const packedSizes = fc.oneof(
 const split = fc.record({ ring: fc.constant('split' as const), size: splitSizes });
 const packed = fc.record({ ring: fc.constant('packed' as const), size: packedSizes });
 
+const strategy = fc.constantFrom('lazy' as const, 'eager' as const);
+
 const others = fc.record({
   inOrder: fc.boolean(),
   eventIdx: fc.boolean(),
@@ -38,6 +40,7 @@ const others = fc.record({
   shared: fc.boolean(),
   callbacks: fc.boolean(),
   fenced: fc.boolean(),
+  translation: fc.record({ wasm: strategy, typescript: strategy }),
   regions: fc.option(
     fc.record({
       cuts: fc.array(fc.nat(0xffff), { maxLength: 12 }),
