@@ -124,8 +124,8 @@ export class Host {
   }
 
   /**
-   * Copies within the memory, as if at once: for device programs. Faster than `copyWithin` in shared memory.
-   * @param to,from,length bytes that lie in the memory, such as parts of the pieces of an element
+   * Copies `length` bytes within the memory, as if at once: for device programs. Both ranges lie in the memory,
+   * as the pieces of an element do. Faster than `copyWithin` in shared memory.
    * @throws RangeError or WebAssembly.RuntimeError for what does not lie in the memory, or nothing is copied
    */
   copy(to: number, from: number, length: number): void {
