@@ -1,6 +1,7 @@
 // What the module exports, nothing else. Control blocks and arrays are addresses that the host took from
 // its arena; results are described in src/engine/engine.ts.
 
+import { TranslationCache } from './abi/translation';
 import { Tables } from './indirect/tables';
 import { Threshold } from './indirect/threshold';
 import { PackedDevice } from './packed/device';
@@ -195,6 +196,8 @@ export function splitDeviceInit(
   eventIdx: bool,
   inOrder: bool,
   indirect: bool,
+  translation: usize,
+  eager: bool,
 ): void {
   changetype<SplitDevice>(self).init(
     size,
@@ -207,6 +210,8 @@ export function splitDeviceInit(
     eventIdx,
     inOrder,
     indirect,
+    changetype<TranslationCache>(translation),
+    eager,
   );
 }
 
@@ -413,6 +418,8 @@ export function packedDeviceInit(
   eventIdx: bool,
   inOrder: bool,
   indirect: bool,
+  translation: usize,
+  eager: bool,
 ): void {
   changetype<PackedDevice>(self).init(
     size,
@@ -425,6 +432,8 @@ export function packedDeviceInit(
     eventIdx,
     inOrder,
     indirect,
+    changetype<TranslationCache>(translation),
+    eager,
   );
 }
 
@@ -508,4 +517,9 @@ export function packedDeviceSave(self: usize, words: usize): void {
 
 export function packedDeviceLoad(self: usize, words: usize): void {
   changetype<PackedDevice>(self).load(words);
+}
+
+/** Copies within the memory; for the programs that are devices. */
+export function copyBytes(to: usize, from: usize, length: usize): void {
+  memory.copy(to, from, length);
 }

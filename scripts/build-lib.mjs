@@ -8,8 +8,14 @@ import { writeThirdParty } from './third-party.mjs';
 const root = fileURLToPath(new URL('..', import.meta.url));
 const bundle = await rolldown({
   cwd: root,
-  input: ['src/index.ts', 'src/typescript.ts'],
+  input: {
+    index: 'src/index.ts',
+    typescript: 'src/typescript.ts',
+    'vhost-user': 'src/vhost-user/index.ts',
+  },
   platform: 'neutral',
+  // Only the entry for other processes' memory has any.
+  external: /^node:/,
   resolve: { mainFields: ['module', 'main'] },
   optimization: { inlineConst: { mode: 'all', pass: 3 } },
 });

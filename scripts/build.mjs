@@ -17,5 +17,6 @@ function run(...args) {
 rmSync(join(root, 'dist'), { recursive: true, force: true });
 run('scripts/build-wasm.mjs');
 run(require.resolve('typescript/bin/tsc'), '-p', 'tsconfig.build.json');
+run(require.resolve('typescript/bin/tsc'), '-p', 'tsconfig.build-node.json');
 run('scripts/build-lib.mjs');
 run('scripts/build-cli.mjs');

@@ -71,6 +71,7 @@ const sources = hash([
   'asconfig.json',
   'tsconfig.json',
   'tsconfig.build.json',
+  'tsconfig.build-node.json',
 ]);
 if (!upToDate('build/.vring-built', sources) || !existsSync(join(root, 'src/engine/wasm/generated.ts'))) {
   run(process.execPath, ['scripts/build.mjs'], 'Building');

@@ -13,6 +13,7 @@ export type {
   TableStrategy,
   ThresholdChange,
   ThresholdState,
+  TranslationStrategy,
 } from './engine/engine.js';
 export type { Region } from './engine/regions.js';
 export { type ErrorCode, type Fault, VringError } from './errors.js';

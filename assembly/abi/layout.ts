@@ -116,6 +116,12 @@ export const REGION_BYTES = 24;
 export const REGION_GUEST = 0; // u64
 export const REGION_LENGTH = 8; // u64
 export const REGION_LOCAL = 16; // u32
+export const REGION_INDEX = 20; // u32, in a translation cache only
+
+/** Translation cache of a device: how many windows are valid, which one goes next, then region records. */
+export const TRANSLATION_WINDOWS = 4;
+export const TRANSLATION_REGIONS = 8;
+export const TRANSLATION_BYTES = 104;
 
 // ---- Private records of the WebAssembly engine that the host reads to save and writes to restore ----
 
@@ -125,7 +131,7 @@ export const BUFFER_TOKEN = 0; // u32
 export const BUFFER_WRITABLE = 4; // u32
 export const BUFFER_TABLE = 8; // u32
 export const BUFFER_SEGMENTS = 12; // u16, 0 = not in flight
-export const BUFFER_PLACE = 14; // u16, last descriptor of the chain (split) or head slot (packed)
+export const BUFFER_PLACE = 14; // u16, last descriptor or avail position (split), head slot (packed)
 
 /** An element in flight: by head descriptor (split) or by id (packed). */
 export const HEAD_BYTES = 12;

@@ -34,7 +34,10 @@ export class Buffer {
   table: u32;
   /** Segments; 0 means that no buffer in flight has this head or id. */
   segments: u16;
-  /** Split: last descriptor of the chain, so that it is freed in one step. Packed: ring slot of the head. */
+  /**
+   * Split: last descriptor of the chain, so that it is freed in one step; in in-order use, where the list of free
+   * ones never changes, the avail position. Packed: ring slot of the head.
+   */
   place: u16;
 
   /** All fields in two stores. */

@@ -64,14 +64,17 @@ import {
   restFlags,
   restId,
   restLen,
+  usedBits,
   usedFlags,
   wordFlags,
   wordOffWrap,
 } from '../abi/packed';
 import { Queue } from '../abi/queue';
 import { element, elementId, elementSet, elementWritten, pieceSet } from '../abi/records';
-import { holds, RegionTable } from '../abi/region';
+import { holds } from '../abi/region';
+import { RegionTable } from '../abi/region-table';
 import { Fill, fillAt, Head, headAt, wordAt, wordAtSet } from '../abi/state';
+import { TranslationCache } from '../abi/translation';
 import { fence } from '../order';
 
 @unmanaged
@@ -89,6 +92,8 @@ export class PackedDevice extends Queue {
   eventIdx: bool;
   inOrder: bool;
   indirect: bool;
+  /** The translation cache is cleared for each chain, not only made empty when it is needed. */
+  eager: bool;
 
   /** Wrap counters of the positions below. */
   availWrap: bool;
@@ -136,6 +141,7 @@ export class PackedDevice extends Queue {
   regions: usize;
   regionCount: u32;
   regionHit: u32;
+  translation: TranslationCache;
 
   init(
     size: u32,
@@ -148,6 +154,8 @@ export class PackedDevice extends Queue {
     eventIdx: bool,
     inOrder: bool,
     indirect: bool,
+    translation: TranslationCache,
+    eager: bool,
   ): void {
     memory.fill(changetype<usize>(this), 0, offsetof<PackedDevice>());
     this.size = size;
@@ -160,6 +168,8 @@ export class PackedDevice extends Queue {
     this.eventIdx = eventIdx;
     this.inOrder = inOrder;
     this.indirect = indirect;
+    this.translation = translation;
+    this.eager = eager;
     this.reset();
   }
 
@@ -315,9 +325,26 @@ export class PackedDevice extends Queue {
     return true;
   }
 
+  /** Before the first walk of a chain or a query: nothing that is cached from before may be believed. */
+  private beginTranslation(): void {
+    if (this.eager) this.translation.clear();
+    else this.translation.begin();
+  }
+
   // ---- Taking ----
 
   popBurst(elements: usize, pieces: usize, capacity: u32, max: u32): i32 {
+    if (this.eager) return this.popEager(elements, pieces, capacity, max);
+    return this.popWith(false, elements, pieces, capacity, max);
+  }
+
+  /** In a function of its own, so that the loop for the other strategy has nothing of it. */
+  private popEager(elements: usize, pieces: usize, capacity: u32, max: u32): i32 {
+    return this.popWith(true, elements, pieces, capacity, max);
+  }
+
+  @inline
+  private popWith(eager: bool, elements: usize, pieces: usize, capacity: u32, max: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
     const size = this.size;
     const ring = this.ring;
@@ -359,6 +386,7 @@ export class PackedDevice extends Queue {
         const head = headAt(heads, id);
         if (head.inFlight) break;
         const writing: u32 = (flags & DESC_F_WRITE) >> 1;
+        if (eager) this.translation.clear();
         pieceSet(pieces, at, <u32>(regionLocal + addr), len);
         elementSet(element(elements, taken), id, at, 1 << (writing << 4));
         head.set(writing ? len : 0, 1);
@@ -490,6 +518,7 @@ export class PackedDevice extends Queue {
       const slots = inTable ? 1 : piece - first;
       const known = headAt(this.heads, id);
       if (inFlight + slots > size || known.inFlight) break;
+      if (this.eager) this.translation.clear();
       elementSet(element(elements, taken), id, first, counts);
       known.set(<u32>min<u64>(writable, 0xffff_ffff), slots);
       this.bytesOut += readable;
@@ -529,6 +558,7 @@ export class PackedDevice extends Queue {
     const flags = descFlags(descriptor(this.ring, slot));
     this.walkEmpty = ownerBits(flags) != availBits(this.availWrap);
     if (this.walkEmpty) return 0;
+    this.beginTranslation();
     let sound = this.walk(slot, this.availWrap, flags, pieces, at, capacity);
     // The same slots made available again, while what was popped from them is in flight.
     if (sound && this.slotsInFlight + this.walkSlots > this.size) {
@@ -567,6 +597,7 @@ export class PackedDevice extends Queue {
     let slot = this.nextAvail;
     let wrap = this.availWrap;
     let slots = this.slotsInFlight;
+    this.beginTranslation();
     let sumIn: f64 = 0;
     let sumOut: f64 = 0;
     let visited: u32 = 0;
@@ -652,10 +683,10 @@ export class PackedDevice extends Queue {
     }
     if (this.fills > 0) return RESULT_SLOT;
     const ring = this.ring;
-    let slot = this.nextUsed;
-    let wrap = this.usedWrap;
+    const from = this.nextUsed;
+    let slot = from;
+    let bits = usedBits(this.usedWrap);
     let firstFlags: u32 = 0;
-    let slots: u32 = 0;
     let bytes: u64 = 0;
     for (; pushed < n; pushed++) {
       const record = element(elements, pushed);
@@ -666,23 +697,23 @@ export class PackedDevice extends Queue {
       if (!head.open || written > head.writable) break;
       head.leave();
       bytes += written;
-      const flags = usedFlags(written, wrap);
+      const flags = written > 0 ? bits | DESC_F_WRITE : bits;
       const desc = descriptor(ring, slot);
       if (pushed == 0) {
         firstFlags = flags;
         descLenIdSet(desc, written, id);
       } else descRestSet(desc, written, id, flags);
-      const taken = <u32>head.slots;
-      slots += taken;
-      slot += taken;
+      slot += <u32>head.slots;
       if (slot >= size) {
         slot -= size;
-        wrap = !wrap;
+        bits ^= usedBits(true);
       }
     }
     if (pushed > 0) {
+      const wrap = bits != 0;
       this.bytesIn += bytes;
-      this.publish(pushed, slots, firstFlags, slot, wrap);
+      // No more slots than the ring has: one lap further on at most.
+      this.publish(pushed, slot - from + (wrap == this.usedWrap ? 0 : size), firstFlags, slot, wrap);
     }
     return <i32>pushed;
   }

@@ -429,11 +429,10 @@ export class PackedDriver extends Queue {
     while (taken < max) {
       // Direct buffers with a sound descriptor, in a loop that keeps everything in registers. Slots may
       // jump by a chain's length, so the end of the ring is looked at each time.
-      let slot = this.nextUsed;
-      let wrap = this.usedWrap;
-      let wanted = usedBits(wrap);
+      const from = this.nextUsed;
+      let slot = from;
+      let wanted = usedBits(this.usedWrap);
       let freeId = this.freeId;
-      let freed: u32 = 0;
       let bytes: u64 = 0;
       let more = true;
       const start = taken;
@@ -456,21 +455,21 @@ export class PackedDriver extends Queue {
         if (segments == 0 || chainTable(chain) != 0 || len > <u32>(tokenWritable >> 32)) break;
         completionSet(completions, taken, <u32>tokenWritable, len);
         bytes += len;
-        freed += segments;
         buffer.segments = 0;
         wordAtSet(nextId, id, freeId);
         freeId = id;
         slot += segments;
         if (slot >= size) {
           slot -= size;
-          wrap = !wrap;
-          wanted = usedBits(wrap);
+          wanted ^= usedBits(true);
         }
       }
+      const wrap = wanted != 0;
+      // No more slots than were in flight: one lap further on at most.
+      this.numFree += slot - from + (wrap == this.usedWrap ? 0 : size);
       this.nextUsed = slot;
       this.usedWrap = wrap;
       this.freeId = freeId;
-      this.numFree += freed;
       this.inFlight -= taken - start;
       this.bytesIn += bytes;
       if (taken == max) break;
@@ -600,7 +599,6 @@ export class PackedDriver extends Queue {
   private getInOrder(completions: usize, max: u32): i32 {
     const size = this.size;
     const buffers = this.buffers;
-    const slotId = this.slotId;
     let taken: u32 = 0;
     let asked = false;
     while (taken < max) {
@@ -622,11 +620,11 @@ export class PackedDriver extends Queue {
       const left = this.batchLeft - some;
       const end = taken + some;
       let slot = this.nextUsed;
+      let id = wordAt(this.slotId, slot);
       let freed: u32 = 0;
       let bytes: u64 = 0;
       while (taken < end) {
-        const id = wordAt(slotId, slot);
-        assert(id < size);
+        assert(id < size && wordAt(this.slotId, slot) == id);
         const buffer = bufferAt(buffers, id);
         const chain = buffer.chain;
         const tokenWritable = buffer.tokenWritable;
@@ -641,6 +639,7 @@ export class PackedDriver extends Queue {
         completionSet(completions, taken++, <u32>tokenWritable, len);
         bytes += len;
         freed += slots;
+        if (++id == size) id = 0;
         slot += slots;
         if (slot >= size) {
           slot -= size;
@@ -670,15 +669,9 @@ export class PackedDriver extends Queue {
     const buffer = this.buffer(last);
     let len = restLen(rest);
     if (buffer.segments == 0) return first ? this.break(FAULT_USED_ID, last, len) : 0;
-    // Every buffer in flight lies between nextUsed and nextAvail, so this finds it within inFlight steps.
-    let slot = this.nextUsed;
-    let count: u32 = 1;
-    for (; count <= this.inFlight; count++) {
-      const id = wordAt(this.slotId, slot);
-      if (id == last) break;
-      slot += this.buffer(id).slots;
-      if (slot >= size) slot -= size;
-    }
+    // In-order use takes the ids in turn, so those in flight follow each other.
+    const oldest = wordAt(this.slotId, this.nextUsed);
+    const count = (last >= oldest ? last - oldest : last + size - oldest) + 1;
     if (count > this.inFlight) return first ? this.break(FAULT_USED_BATCH, last, this.inFlight) : 0;
     if (len > buffer.writable && !(flags & DESC_F_WRITE)) len = 0;
     if (len > buffer.writable) {

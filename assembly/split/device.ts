@@ -46,7 +46,8 @@ import {
 } from '../abi/layout';
 import { Queue } from '../abi/queue';
 import { element, elementId, elementSet, elementWritten, pieceSet } from '../abi/records';
-import { holds, RegionTable } from '../abi/region';
+import { holds } from '../abi/region';
+import { RegionTable } from '../abi/region-table';
 import {
   availEventSet,
   availFlags,
@@ -66,6 +67,7 @@ import {
   usedIdxSet,
 } from '../abi/split';
 import { Fill, fillAt, Head, headAt, wordAt, wordAtSet } from '../abi/state';
+import { TranslationCache } from '../abi/translation';
 import { fence } from '../order';
 
 @unmanaged
@@ -86,6 +88,8 @@ export class SplitDevice extends Queue {
   eventIdx: bool;
   inOrder: bool;
   indirect: bool;
+  /** The translation cache is cleared for each chain, not only made empty when it is needed. */
+  eager: bool;
 
   /** Available-buffer notifications are wanted. */
   notifications: bool;
@@ -120,6 +124,7 @@ export class SplitDevice extends Queue {
   regions: usize;
   regionCount: u32;
   regionHit: u32;
+  translation: TranslationCache;
 
   init(
     size: u32,
@@ -132,6 +137,8 @@ export class SplitDevice extends Queue {
     eventIdx: bool,
     inOrder: bool,
     indirect: bool,
+    translation: TranslationCache,
+    eager: bool,
   ): void {
     memory.fill(changetype<usize>(this), 0, offsetof<SplitDevice>());
     this.size = size;
@@ -144,6 +151,8 @@ export class SplitDevice extends Queue {
     this.eventIdx = eventIdx;
     this.inOrder = inOrder;
     this.indirect = indirect;
+    this.translation = translation;
+    this.eager = eager;
     this.reset();
   }
 
@@ -271,9 +280,26 @@ export class SplitDevice extends Queue {
     return true;
   }
 
+  /** Before the first walk of a chain or a query: nothing that is cached from before may be believed. */
+  private beginTranslation(): void {
+    if (this.eager) this.translation.clear();
+    else this.translation.begin();
+  }
+
   // ---- Taking ----
 
   popBurst(elements: usize, pieces: usize, capacity: u32, max: u32): i32 {
+    if (this.eager) return this.popEager(elements, pieces, capacity, max);
+    return this.popWith(false, elements, pieces, capacity, max);
+  }
+
+  /** In a function of its own, so that the loop for the other strategy has nothing of it. */
+  private popEager(elements: usize, pieces: usize, capacity: u32, max: u32): i32 {
+    return this.popWith(true, elements, pieces, capacity, max);
+  }
+
+  @inline
+  private popWith(eager: bool, elements: usize, pieces: usize, capacity: u32, max: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
     const size = this.size;
     const mask = size - 1;
@@ -318,6 +344,7 @@ export class SplitDevice extends Queue {
           if (flags & (DESC_F_NEXT | DESC_F_INDIRECT) || len == 0) break;
           if (!holds(regionGuest, regionLength, addr, len)) break;
           const writing: u32 = (flags & DESC_F_WRITE) >> 1;
+          if (eager) this.translation.clear();
           pieceSet(pieces, at, <u32>(regionLocal + addr), len);
           elementSet(element(elements, taken), id, at, 1 << (writing << 4));
           head.set(writing ? len : 0, 1);
@@ -417,6 +444,7 @@ export class SplitDevice extends Queue {
       }
       // Also by the table's length: a loop in it may be shorter than the queue.
       if (more || piece - first > min(size, entries) || readable + writable > <u64>CHAIN_BYTES_MAX) break;
+      if (this.eager) this.translation.clear();
       elementSet(element(elements, taken), id, first, counts);
       head.set(<u32>min<u64>(writable, 0xffff_ffff), 1);
       this.bytesOut += readable;
@@ -438,6 +466,7 @@ export class SplitDevice extends Queue {
   private popOne(record: usize, first: bool, pieces: usize, at: u32, capacity: u32): i32 {
     const last = this.lastAvail;
     const id = availRing(this.avail, <u32>last & (this.size - 1));
+    this.beginTranslation();
     if (!this.walkHead(id, pieces, at, capacity)) {
       return first ? this.break(this.walkFault, this.walkA, this.walkB) : 0;
     }
@@ -476,6 +505,7 @@ export class SplitDevice extends Queue {
     const first = this.lastAvail;
     const idx = availIdx(this.avail);
     if (<u32>(<u16>(idx - first)) > size) return this.break(FAULT_AVAIL_IDX, idx, first);
+    this.beginTranslation();
     let sumIn: f64 = 0;
     let sumOut: f64 = 0;
     let visited: u32 = 0;

@@ -172,6 +172,7 @@ export class SplitDriver extends Queue {
     const buffers = this.buffers;
     const nexts = this.next;
     const first = <u32>this.availIdxShadow;
+    const inOrder = this.inOrder;
     // Buffers of one segment, the most frequent ones, in a loop that keeps everything in registers. From the
     // first other one on, addAny goes on.
     let record = segments;
@@ -195,7 +196,8 @@ export class SplitDriver extends Queue {
       descRestSet(address, rest & 0xffff_ffff_ffff);
       const writable = <u32>writableLength(rest);
       bytes += restLen(rest) - writable;
-      bufferAt(buffers, head).set(token(tokens, fast), writable, 0, 1, head);
+      const place = inOrder ? (first + fast) & 0xffff : head;
+      bufferAt(buffers, head).set(token(tokens, fast), writable, 0, 1, place);
       // Slots between the published idx and idx + numFree are not the device's to read yet.
       availRingSet(avail, (first + fast) & mask, head);
       head = wordAt(nexts, head);
@@ -320,7 +322,7 @@ export class SplitDriver extends Queue {
         <u32>min<u64>(writable, 0xffff_ffff),
         table,
         count,
-        tail,
+        this.inOrder ? (first + added) & 0xffff : tail,
       );
       availRingSet(this.avail, (first + added) & mask, head);
       head = next;
@@ -556,12 +558,9 @@ export class SplitDriver extends Queue {
     if (last >= size) return first ? this.break(FAULT_USED_ID_RANGE, last, size) : 0;
     const buffer = this.buffer(last);
     if (buffer.segments == 0) return first ? this.break(FAULT_USED_ID, last, len) : 0;
-    // Buffers in flight follow each other in the descriptor table; used.idx says how far this may go.
-    let head = this.oldest;
-    let count: u32 = 1;
-    for (; count <= ready && head != last; count++) {
-      head = (head + this.buffer(head).slots) & (size - 1);
-    }
+    // It is in flight, so it was made available behind the last one that came back; used.idx says how far
+    // behind it may be.
+    const count = <u32>(<u16>(buffer.place - this.lastUsed)) + 1;
     if (count > ready) return first ? this.break(FAULT_USED_BATCH, last, ready) : 0;
     if (len > buffer.writable) {
       if (this.strict) return first ? this.break(FAULT_USED_LEN, len, buffer.writable) : 0;

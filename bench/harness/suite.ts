@@ -1,13 +1,17 @@
-import type { Report, Result } from '../../src/cli/report.js';
+import type { Params, Report, Result } from '../../src/cli/report.js';
 
 /** A benchmark that `vring bench` knows by name. */
 export interface Suite {
   name: string;
   /** One sentence for the help text and the report. */
   about: string;
+  /** It needs more than this package: run only if it is named. */
+  onRequest?: boolean;
   run(options: SuiteOptions, watch: Watch): Promise<Report>;
   /** What to draw of a report of this suite. */
   charts(report: Report): Chart[];
+  /** Short name of a case; without it, what makes the case differ from most. */
+  label?(params: Params): string;
 }
 
 export interface SuiteOptions {
@@ -22,13 +26,16 @@ export interface Watch {
   step(note: string): void;
 }
 
-/** One line per contender over one parameter, with whiskers from minimum to maximum. */
+/**
+ * One line per contender over one parameter, or without `x` one bar per contender and case; with whiskers from
+ * minimum to maximum.
+ */
 export interface Chart {
   title: string;
   /** What is the same for all points. */
   subtitle: string;
   /** Parameter of the x axis, and its label. */
-  x: string;
-  label: string;
+  x?: string;
+  label?: string;
   results: Result[];
 }

@@ -6,6 +6,7 @@ import { addInspect } from './inspect.js';
 import type { Io } from './io.js';
 import { addReplay } from './replay.js';
 import { addStart } from './start.js';
+import { addVhostUser } from './vhost-user.js';
 
 const EXIT_FAILURE = 1;
 const EXIT_USAGE = 2;
@@ -28,6 +29,7 @@ export async function main(argv: readonly string[], io: Io, version: string): Pr
   addReplay(program, io);
   addBench(program, io);
   addInspect(program, io);
+  addVhostUser(program, io);
   try {
     await program.parseAsync(argv, { from: 'user' });
     return 0;

@@ -101,6 +101,13 @@ export interface ThresholdState {
   peak: number;
 }
 
+/**
+ * What a device does with its translation cache, the windows of guest memory that it has resolved, before each
+ * chain. `lazy`: sets the one field that makes it empty, and that only where a chain needs the cache. `eager`:
+ * clears all of its 104 bytes. Results are the same.
+ */
+export type TranslationStrategy = 'eager' | 'lazy';
+
 /** What a driver ring needs to know. All of it has been validated by the caller. */
 export interface DriverRingConfig {
   ring: RingFormat;
@@ -131,6 +138,7 @@ export interface DeviceRingConfig {
   inOrder: boolean;
   /** INDIRECT_DESC was negotiated: the INDIRECT flag is allowed. */
   indirect: boolean;
+  translation: TranslationStrategy;
   regions: Regions;
 }
 
@@ -430,4 +438,6 @@ export interface Engine {
   readonly name: 'wasm' | 'typescript';
   driverRing(config: DriverRingConfig): DriverRing;
   deviceRing(config: DeviceRingConfig): DeviceRing;
+  /** Copies `length` bytes, as if at once; ranges that the caller has checked to lie in the memory. */
+  copy(to: number, from: number, length: number): void;
 }

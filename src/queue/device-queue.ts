@@ -1,5 +1,5 @@
 import * as L from '../../assembly/abi/layout.js';
-import type { DeviceRing, DeviceRingConfig, Engine } from '../engine/engine.js';
+import type { DeviceRing, DeviceRingConfig, Engine, TranslationStrategy } from '../engine/engine.js';
 import { type Region, Regions } from '../engine/regions.js';
 import { show, VringError } from '../errors.js';
 import type { Arena, LinearMemory } from '../memory.js';
@@ -25,6 +25,13 @@ export interface DeviceQueueOptions extends QueueOptions {
    * is a byte offset in the engine's memory, all of which (as large as it is now) may be touched.
    */
   regions?: Iterable<Region>;
+  /**
+   * What becomes of the windows of guest memory that were resolved for the chain before, at each chain popped, each
+   * `availableBytes` and each buffer inspected. `lazy` (default): they are forgotten where the next ones are
+   * needed. `eager`: all 104 bytes of the cache are cleared at once, as implementations have done that others are compared
+   * with. Nothing else differs.
+   */
+  translation?: TranslationStrategy;
   /**
    * Called after `push`, `pushBurst` and `flush` when the driver is to be interrupted. Without it, ask
    * `shouldInterrupt`.
@@ -70,7 +77,12 @@ export class DeviceQueue extends Queue<DeviceRing> {
     const { interrupt } = options;
     if (interrupt !== undefined && typeof interrupt !== 'function')
       throw new VringError('EINVAL', `interrupt must be a function, got ${show(interrupt)}`);
-    const config = deviceConfig(checked, options.areas, checkRegions(options.regions, memory));
+    const translation = checkTranslation(options.translation);
+    const config = deviceConfig(
+      { ...checked, translation },
+      options.areas,
+      checkRegions(options.regions, memory),
+    );
     super(engine.deviceRing(config), memory, arena, 'device', checked.ring, checked.size);
     this.engine = engine;
     this.config = config;
@@ -359,8 +371,9 @@ export class DeviceQueue extends Queue<DeviceRing> {
    */
   inspect(): DeviceInspection {
     const known = { fault: this.fault, stats: this.stats() };
-    const { regions } = this.config;
-    return inspectDevice(this.core.save(), this.config, known, { buffer: this.memory.buffer, regions });
+    const { regions, translation } = this.config;
+    const at = { buffer: this.memory.buffer, regions, translation };
+    return inspectDevice(this.core.save(), this.config, known, at);
   }
 
   /** Makes the queue as new: no fault, nothing in flight, positions 0. The ring is the driver's to clear. */
@@ -375,10 +388,20 @@ export class DeviceQueue extends Queue<DeviceRing> {
   }
 }
 
-function deviceConfig(checked: CheckedOptions, given: Areas, regions: Regions): DeviceRingConfig {
-  const { ring, size, eventIdx, inOrder, indirect } = checked;
+function deviceConfig(
+  checked: CheckedOptions & { translation: TranslationStrategy },
+  given: Areas,
+  regions: Regions,
+): DeviceRingConfig {
+  const { ring, size, eventIdx, inOrder, indirect, translation } = checked;
   const areas = checkAreas(given, ring, size, (address, bytes) => regions.local(address, bytes));
-  return { ring, size, eventIdx, inOrder, indirect, areas, regions };
+  return { ring, size, eventIdx, inOrder, indirect, areas, regions, translation };
+}
+
+function checkTranslation(strategy: TranslationStrategy = 'lazy'): TranslationStrategy {
+  if (strategy !== 'lazy' && strategy !== 'eager')
+    throw new VringError('EINVAL', `translation must be 'lazy' or 'eager', got ${show(strategy)}`);
+  return strategy;
 }
 
 function checkRegions(regions: Iterable<Region> | undefined, memory: LinearMemory): Regions {

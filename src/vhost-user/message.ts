@@ -88,8 +88,7 @@ export class MessageReader {
     const flags = this.view.getUint32(4, true);
     const size = this.view.getUint32(8, true);
     const name = requestName(request);
-    const known = FLAG_VERSION | FLAG_REPLY | (this.replies ? 0 : FLAG_NEED_REPLY);
-    if ((flags & FLAG_VERSION) !== VERSION || flags & ~known)
+    if ((flags & FLAG_VERSION) !== VERSION || flags & ~(FLAG_VERSION | FLAG_REPLY | FLAG_NEED_REPLY))
       throw new VringError(
         'EPROTO',
         `${name} has flags 0x${flags.toString(16)}: version ${VERSION} is known`,

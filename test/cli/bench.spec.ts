@@ -1,14 +1,22 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { measureHeap } from '../../bench/harness/heap.js';
 import type { Suite } from '../../bench/harness/suite.js';
+import { OPERATIONS } from '../../bench/lazy-translation/tasks.js';
+import {
+  lazyTranslation,
+  runLazyTranslation,
+  casesOf as translationCases,
+} from '../../bench/lazy-translation.js';
 import { suites } from '../../bench/registry.js';
 import { TASKS } from '../../bench/ring-cycle/tasks.js';
 import { casesOf, ringCycle, runRingCycle, type Sweep } from '../../bench/ring-cycle.js';
+import { compare, readReports } from '../../src/cli/bench/compare.js';
 import { toHtml } from '../../src/cli/bench/html.js';
 import { ticks } from '../../src/cli/bench/plots.js';
 import { bench } from '../../src/cli/bench.js';
+import { Failure } from '../../src/cli/errors.js';
 import { type Report, spread } from '../../src/cli/report.js';
 import { inFolder, vring } from './run.js';
 
@@ -80,7 +88,7 @@ describe('bench', () => {
             const { batch, buffers } = await task({ ring, size: 64, burst: 8, segments, eventIdx, inOrder });
             expect(buffers).to.be.at.least(1000);
             // The tasks throw if a buffer does not come back.
-            const enough = segments === 2 ? 70_000 : 3_000;
+            const enough = segments === 2 && eventIdx && !inOrder ? 70_000 : 3_000;
             for (let moved = 0; moved < enough; moved += buffers) batch();
           }
       });
@@ -139,6 +147,175 @@ describe('bench', () => {
         expect(found.reported).to.equal(null);
         expect(found.min).to.be.greaterThan(0);
       }
+    });
+  });
+
+  describe('lazy-translation', () => {
+    const tiny = {
+      chains: [
+        { segments: 1, indirect: false, regions: 1 },
+        { segments: 2, indirect: true, regions: 64 },
+      ],
+      operations: ['cycle', 'burst', 'single', 'available'] as const,
+      runs: 2,
+      runMs: 1,
+      warmUpMs: 1,
+    };
+    const sweep = { ...tiny, operations: [...tiny.operations] };
+
+    for (const [name, task] of Object.entries(OPERATIONS))
+      it(`${name} moves every buffer with either strategy, also around the end of the indices`, async () => {
+        for (const { ring, params } of translationCases(sweep).filter(
+          ({ params }) => params.operation === name,
+        ))
+          for (const engine of ['wasm', 'typescript'] as const)
+            for (const translation of ['lazy', 'eager'] as const) {
+              const { batch, buffers } = await task({
+                ...params,
+                ring,
+                engine,
+                translation,
+                size: 64,
+              } as Parameters<typeof task>[0]);
+              expect(buffers).to.be.at.least(1000);
+              // The tasks throw if a buffer does not arrive.
+              const enough = ring === 'split' && name === 'burst' ? 70_000 : 3_000;
+              for (let moved = 0; moved < enough; moved += buffers) batch();
+            }
+      });
+
+    it('has both strategies on both engines and rings, and their ratio with what was reported', async function () {
+      this.timeout(60_000);
+      let steps = 0;
+      let done = 0;
+      const found = await runLazyTranslation(
+        { ...sweep, chains: [tiny.chains[0]], operations: ['burst', 'available'] },
+        { start: (n) => (steps = n), step: () => done++ },
+      );
+      expect(done).to.equal(steps);
+      expect(found.results).to.have.length(2 * 2 * 2 * 2);
+      for (const result of found.results) expect(result).to.have.all.keys(...RESULT);
+      expect(
+        found.ratios.map(({ name, engine, ring, params, reported }) => [
+          name,
+          engine,
+          ring,
+          params.operation,
+          reported,
+        ]),
+      ).to.deep.equal(
+        ['wasm', 'typescript'].flatMap((engine) =>
+          [['burst', 1.06] as const, ['available', null] as const].flatMap(([operation, reported]) =>
+            ['split', 'packed'].map((ring) => ['lazy/eager', engine, ring, operation, reported]),
+          ),
+        ),
+      );
+      const html = toHtml([{ suite: lazyTranslation, report: found }]);
+      expect(html).not.to.include('NaN');
+      expect(html).not.to.include('undefined');
+      expect(html).to.include('burst, 1 direct');
+      expect(html).to.include('lazy / eager · packed · typescript');
+    });
+  });
+
+  describe('comparison', () => {
+    const scaled = (from: Report, factor: number, ratios = factor): Report => ({
+      ...from,
+      results: from.results.map((result) => ({
+        ...result,
+        ...spread([result.min, result.median, result.max].map((value) => value * factor)),
+      })),
+      ratios: from.ratios.map((ratio) => ({
+        ...ratio,
+        ...spread([ratio.min, ratio.median, ratio.max].map((value) => value * ratios)),
+      })),
+    });
+
+    it('the same report: nothing changed', () => {
+      const [{ changes, compared, added, gone }] = compare([report], [report]);
+      expect({ changes, added, gone }).to.deep.equal({ changes: [], added: 0, gone: 0 });
+      expect(compared).to.equal(report.results.length + report.ratios.length);
+    });
+
+    it('ranges that do not overlap: what changed, and whether it is better', () => {
+      const [{ changes }] = compare([report], [scaled(report, 1e3)]);
+      const timed = report.results.filter(({ unit }) => unit === 'ns/buffer');
+      const ratios = changes.filter(({ kind }) => kind === 'ratio');
+      expect(ratios).to.have.length(report.ratios.length);
+      expect(changes.indexOf(ratios[ratios.length - 1])).to.equal(ratios.length - 1);
+      for (const { gain } of ratios) expect(gain).to.be.closeTo(1e3, 1);
+      const times = changes.filter(({ unit }) => unit === 'ns/buffer');
+      expect(times).to.have.length(timed.length);
+      for (const { gain } of times) expect(gain).to.be.closeTo(1e-3, 1e-6);
+    });
+
+    it('ranges that touch: noise', () => {
+      const one = { ...report.ratios[0], median: 2, min: 1, max: 3 };
+      const at = (min: number, max: number) => ({
+        ...report,
+        results: [],
+        ratios: [{ ...one, median: (min + max) / 2, min, max }],
+      });
+      const before = [{ ...report, results: [], ratios: [one] }];
+      expect(compare(before, [at(3, 9)])[0].changes).to.have.length(0);
+      expect(compare(before, [at(0.1, 1)])[0].changes).to.have.length(0);
+      expect(compare(before, [at(3.001, 9)])[0].changes).to.have.length(1);
+      expect(compare(before, [at(0.1, 0.999)])[0].changes).to.have.length(1);
+    });
+
+    it('what was measured once: a tenth of it, or half a unit', () => {
+      const heap = (median: number): Report => ({
+        ...report,
+        ratios: [],
+        results: [{ ...report.results[0], unit: 'bytes', runs: 1, median, min: median, max: median }],
+      });
+      expect(compare([heap(0)], [heap(0.9)])[0].changes).to.have.length(0);
+      expect(compare([heap(0)], [heap(16)])[0].changes).to.have.length(1);
+      expect(compare([heap(16)], [heap(0)])[0].changes[0].gain).to.be.greaterThan(1);
+      expect(compare([heap(100)], [heap(115)])[0].changes).to.have.length(0);
+    });
+
+    it('another machine: ratios alone; new and missing figures are counted', () => {
+      const other = { ...scaled(report, 1e3, 1), machine: { ...report.machine, cpu: 'another' } };
+      const [found] = compare([other], [report]);
+      expect(found.changes).to.have.length(0);
+      expect(found.compared).to.equal(report.ratios.length);
+      expect(found.machines).to.include('cpu another → ');
+      const less = { ...report, ratios: report.ratios.slice(1) };
+      expect(compare([less], [report])[0]).to.include({ added: 1, gone: 0 });
+      expect(compare([report], [less])[0]).to.include({ added: 0, gone: 1 });
+      expect(compare([{ ...report, suite: 'x' }], [report])).to.deep.equal([]);
+    });
+
+    it('a file that is something else is refused with its name and what is wrong, before anything is measured', async () => {
+      await inFolder(async (folder) => {
+        const file = join(folder, 'old.json');
+        const [row] = report.results;
+        const bad: [string, string][] = [
+          ['{', 'is not JSON'],
+          ['null', 'there is no object'],
+          ['[1]', 'there is no object in report 0'],
+          [JSON.stringify({ ...report, suite: 1 }), 'suite is no text'],
+          [JSON.stringify({ ...report, machine: [] }), 'machine is no object'],
+          [JSON.stringify({ ...report, ratios: {} }), 'ratios is no array'],
+          [JSON.stringify({ ...report, results: [{ ...row, unit: null }] }), 'results[0].unit is no text'],
+          [JSON.stringify({ ...report, results: [{ ...row, min: '1' }] }), 'results[0] has no median'],
+          [JSON.stringify({ ...report, results: [{ ...row, min: 9, max: 1 }] }), 'its median is not between'],
+          [JSON.stringify({ ...report, results: [{ ...row, params: 1 }] }), 'results[0].params is no object'],
+        ];
+        for (const [text, problem] of bad) {
+          await writeFile(file, text);
+          const { code, out, err } = await vring('bench', 'ring-cycle', '--compare', file);
+          expect(code).to.equal(1);
+          expect(out).to.equal('');
+          expect(err).to.include(file).and.to.include(problem);
+        }
+        const { code, err } = await vring('bench', 'ring-cycle', '--compare', join(folder, 'none'));
+        expect(code).to.equal(1);
+        expect(err).to.include('cannot be read');
+        await writeFile(file, JSON.stringify(report));
+        expect(await readReports(file)).to.deep.equal([report]);
+      });
     });
   });
 
@@ -249,11 +426,62 @@ describe('bench', () => {
       });
     });
 
+    it('all: every suite; what changed since an old file, in the terminal and in the page', async () => {
+      await inFolder(async (folder) => {
+        const old = join(folder, 'old.json');
+        const html = join(folder, 'r.html');
+        const slower = {
+          ...report,
+          ratios: report.ratios.map((ratio) => ({ ...ratio, ...spread([0.001, 0.002]) })),
+        };
+        await writeFile(old, JSON.stringify([slower]));
+        io.lines.length = 0;
+        await bench(
+          [suite(), { ...suite(), name: 'another', run: async () => ({ ...report, suite: 'another' }) }],
+          { compare: old, html },
+          io,
+        );
+        const text = io.lines.join('\n');
+        expect(text).to.include(`compared with ${old}`);
+        expect(text).to.include(
+          `${report.ratios.length} of ${report.results.length + report.ratios.length} figures changed`,
+        );
+        expect(text).to.include('another: not in that file');
+        expect(text).to.match(/×0\.00 \(0\.00–0\.00\)/);
+        const page = await readFile(html, 'utf8');
+        expect(page.match(/<tr class="better">/g)).to.have.length(report.ratios.length);
+        expect(page.match(/<h1>/g)).to.have.length(2);
+        expect(page).not.to.include('NaN');
+      });
+    });
+
+    it('a suite that lacks something is left out of several, with the reason', async () => {
+      await inFolder(async (folder) => {
+        const json = join(folder, 'r.json');
+        const errors: string[] = [];
+        const needy: Suite = {
+          ...suite(),
+          name: 'needy',
+          onRequest: true,
+          run: async () => {
+            throw new Failure('there is no such program');
+          },
+        };
+        await bench([needy, suite(), suite()], { json }, { ...io, err: (text) => errors.push(text) });
+        expect(errors).to.deep.equal(['needy: left out: there is no such program']);
+        expect(JSON.parse(await readFile(json, 'utf8'))).to.deep.equal([report, report]);
+        for (const chosen of [[needy], [{ ...needy, onRequest: false }, suite()]]) {
+          const failed = await bench(chosen, {}, io).catch((error: unknown) => error);
+          expect(failed).to.be.instanceOf(Failure);
+        }
+      });
+    });
+
     it('an unknown suite: which ones there are, exit code 2', async () => {
       expect(await vring('bench', 'ring-cycel')).to.deep.equal({
         code: 2,
         out: '',
-        err: `error: unknown suite 'ring-cycel'; there are: ${suites.map(({ name }) => name).join(', ')}\n`,
+        err: `error: unknown suite 'ring-cycel'; there are: ${[...suites.map(({ name }) => name), 'all'].join(', ')}\n`,
       });
     });
 

@@ -66,6 +66,7 @@ function setUp(options: Options = {}) {
     eventIdx,
     indirect,
     regions,
+    translation: 'lazy',
   });
   const view = new DataView(memory.buffer);
 

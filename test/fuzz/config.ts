@@ -1,4 +1,4 @@
-import type { RingFormat } from '../../src/engine/engine.js';
+import type { RingFormat, TranslationStrategy } from '../../src/engine/engine.js';
 import type { IndirectOptions, TableOptions } from '../../src/index.js';
 import type { Random } from './prng.js';
 
@@ -16,6 +16,7 @@ export interface Config {
   indirect: boolean;
   inOrder: boolean;
   strict: boolean;
+  translation: TranslationStrategy;
   /** 16-byte granules of table memory. */
   granules: number;
   policy: NonNullable<IndirectOptions['policy']>;
@@ -64,6 +65,7 @@ export function chooseConfig(random: Random): Config {
     indirect: flag(),
     inOrder: random.once(3),
     strict: random.once(4),
+    translation: flag() ? 'lazy' : 'eager',
     granules: random.pick(GRANULES),
     policy: random.pick(POLICIES),
     tables: chooseTables(random),

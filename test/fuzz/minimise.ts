@@ -55,6 +55,7 @@ export function minimise(
     eventIdx: false,
     inOrder: false,
     strict: false,
+    translation: 'lazy',
     callbacks: false,
     indirect: false,
   } as const;

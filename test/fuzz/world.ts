@@ -115,6 +115,7 @@ export class World {
       features,
       areas,
       regions,
+      translation: config.translation,
       ...(callbacks && { interrupt: strike }),
     });
     this.burst = this.driver.createBurst(BURST.buffers, BURST.segments);

@@ -2,14 +2,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { missingTestpmd, Testpmd } from '../../bench/dpdk/testpmd.js';
 import { Feature, type Host, loadEngine, NetFeature } from '../../src/index.js';
 import { Backend } from '../../src/vhost-user/backend.js';
 import type { ConnectionReport } from '../../src/vhost-user/connection.js';
 import { PatternDevice } from './pattern-device.js';
-import { missingTestpmd, Testpmd } from './testpmd.js';
 
-const COUNT = 1_000_000;
-const DEADLINE_MS = 90_000;
+const COUNT = Number(process.env.VRING_PEER_FRAMES ?? 1_000_000);
+const DEADLINE_MS = 170_000;
 
 /** Rejects when a peer has stopped to answer, so that everything can still be taken down. */
 const deadline = (): Promise<never> =>
@@ -43,6 +43,9 @@ describe("DPDK's driver on our device", function () {
         it(`${packed ? 'packed' : 'split'}, mergeable ${mergeable}, in-order ${inOrder}`, async () => {
           const max = mergeable ? 4000 : 1514;
           const device = new PatternDevice(COUNT, max);
+          // testpmd 22.11 leaves WRITE in entry n of the indirect table of a packed ring's slot n: a frame of
+          // several pieces then has a device-writable piece in its middle, and is refused.
+          if (packed && mergeable) device.features.splice(device.features.indexOf(Feature.INDIRECT_DESC), 1);
           const reports: ConnectionReport[] = [];
           const failed = new Promise<never>((_, reject) => {
             const closed = (report: ConnectionReport): void => {

@@ -42,6 +42,7 @@ export const tableOptions: fc.Arbitrary<TableOptions> = fc
       ? options
       : { ...options, prefill: Math.min(options.prefill, options.bound ?? 1) },
   );
+const strategy = fc.constantFrom('lazy' as const, 'eager' as const);
 
 const others = fc.record({
   inOrder: fc.boolean(),
@@ -59,6 +60,7 @@ const others = fc.record({
   shared: fc.boolean(),
   callbacks: fc.boolean(),
   fenced: fc.boolean(),
+  translation: fc.record({ wasm: strategy, typescript: strategy }),
   regions: fc.option(
     fc.record({
       cuts: fc.array(fc.nat(0xffff), { maxLength: 12 }),

@@ -9,6 +9,7 @@ import {
   type IndirectOptions,
   type Region,
   type TableOptions,
+  type TranslationStrategy,
   VringError,
 } from '../../src/index.js';
 import { type EngineName, loader } from './engines.js';
@@ -34,6 +35,8 @@ export interface Config {
   callbacks: boolean;
   /** The device may touch nothing but the fixed part of the memory. */
   fenced: boolean;
+  /** What devices of each engine do with their translation cache; it changes no result and no byte. */
+  translation: Record<EngineName, TranslationStrategy>;
   /** Where the buffers are cut into regions; none: as they are. */
   regions: { cuts: number[]; order: number[]; top: boolean } | undefined;
 }
@@ -322,6 +325,7 @@ export class World {
     const { regions } = this.layout;
     return this.place.device[this.engines.device].deviceQueue({
       ...this.common,
+      translation: this.config.translation[this.engines.device],
       ...(regions && { regions }),
       ...(this.config.callbacks && { interrupt: () => this.interrupted++ }),
     });

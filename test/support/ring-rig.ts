@@ -1,5 +1,11 @@
 import * as L from '../../assembly/abi/layout.js';
-import type { DeviceRing, DriverRing, Engine, RingFormat } from '../../src/engine/engine.js';
+import type {
+  DeviceRing,
+  DriverRing,
+  Engine,
+  RingFormat,
+  TranslationStrategy,
+} from '../../src/engine/engine.js';
 import { type Region, Regions } from '../../src/engine/regions.js';
 import type { LinearMemory } from '../../src/memory.js';
 
@@ -28,6 +34,7 @@ export interface RigOptions {
   /** Bytes for tables. */
   tables?: number;
   regions?: Region[];
+  translation?: TranslationStrategy;
 }
 
 export type Part = [address: number | bigint, length: number, writable?: boolean];
@@ -77,7 +84,8 @@ export class RingRig {
 
   newDevice(): DeviceRing {
     const list = this.options.regions ?? [{ guest: 0, length: RIG_BYTES, local: 0 }];
-    return this.engine.deviceRing({ ...this.common, regions: new Regions(list, RIG_BYTES) });
+    const { translation = 'lazy' } = this.options;
+    return this.engine.deviceRing({ ...this.common, regions: new Regions(list, RIG_BYTES), translation });
   }
 
   /** Adds buffers, each a list of segments, with tokens from `token` on. */

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
+import { show } from '../../src/errors.js';
 import { type ErrorCode, Feature, loadEngine, PciTransport, Status, VringError } from '../../src/index.js';
 import { PciDeviceModel, type QueueRegisters, VECTORS } from '../support/pci-device.js';
 
@@ -87,10 +88,10 @@ describe('virtio over PCI', () => {
   });
 
   for (const index of [-1, 2, 3, 65535, 65536, 1.5, Number.NaN, '0', undefined])
-    it(`case 24: queue index ${String(index)} of two queues is refused`, async () => {
+    it(`case 24: queue index ${show(index)} of two queues is refused`, async () => {
       const { model, device } = await negotiated();
       model.written.length = 0;
-      await refused(() => device.queue(index as number), 'EINVAL', `queue ${String(index)}`, 'has 2');
+      await refused(() => device.queue(index as number), 'EINVAL', `queue ${show(index)}`, 'has 2');
       expect(model.written).to.deep.equal([]);
     });
 
@@ -524,6 +525,25 @@ describe('virtio over PCI', () => {
       [0xffff, 0xffff],
     ])
       await refused(() => id(vendor, device), 'ENOTSUP', device.toString(16));
+  });
+
+  it('refuses arguments that are none', async () => {
+    const { device } = await negotiated([Feature.VERSION_1, Feature.NOTIFICATION_DATA]);
+    const queue = await device.queue(0);
+    const none = [undefined, null, 7, 'x', {}, []] as never[];
+    for (const value of none) {
+      await refused(() => PciTransport.open(value), 'EINVAL', 'pci');
+      await refused(() => queue.enable(value), 'EINVAL');
+      await refused(() => device.readConfig([value]), 'EINVAL');
+      await refused(() => device.writeConfig(value, 0), 'EINVAL');
+    }
+    for (const value of none.slice(0, -1)) await refused(() => device.readConfig(value), 'EINVAL', 'fields');
+    for (const value of none.slice(1, 4))
+      await refused(() => PciTransport.open(new PciDeviceModel(FEATURES), value), 'EINVAL');
+    for (const polls of [0, -1, 0.5, '1' as never, Number.POSITIVE_INFINITY])
+      await refused(() => PciTransport.open(new PciDeviceModel(FEATURES), { polls }), 'EINVAL', 'polls');
+    await queue.enable({ size: 8, areas: AREAS });
+    for (const value of none) await refused(() => queue.notify(value), 'EINVAL', 'notification');
   });
 
   it('a function that fails, or gives what is no value, is an EIO with the cause', async () => {

@@ -2,7 +2,8 @@ import * as Plot from '@observablehq/plot';
 import { parseHTML } from 'linkedom';
 import type { Chart } from '../../../bench/harness/suite.js';
 import type { Ratio, Result } from '../report.js';
-import { caseLabels } from './cases.js';
+import { number } from '../table.js';
+import type { Labels } from './cases.js';
 import { keyOf, type Series } from './series.js';
 
 // Drawn for a column of about this width, so that text is legible on a telephone; a wide screen shows
@@ -15,15 +16,69 @@ const DODGE = 5;
 
 const FONT = '12px system-ui, sans-serif';
 
+/** A chart as its kind asks for. */
+export const plot = (chart: Chart, series: readonly Series[], labels: Labels): string =>
+  chart.x === undefined ? barPlot(chart, series, labels) : linePlot(chart, chart.x, series);
+
+/** Bars from 0, those of one case together, with whiskers from minimum to maximum. */
+function barPlot({ results }: Chart, series: readonly Series[], { label }: Labels): string {
+  const fy = ({ params }: Result) => label(params);
+  const cases = [...new Set(results.map(fy))];
+  const shown = series.filter(({ key }) => results.some((result) => keyOf(result) === key));
+  const colours = new Map(shown.map(({ key, colour }) => [key, colour]));
+  const bars = cases.length * (shown.length + 0.5);
+  return draw({
+    height: bars * BAR_HEIGHT + 60,
+    marginLeft: labelWidth(cases),
+    marginRight: 46,
+    marginTop: 8,
+    marginBottom: 42,
+    x: {
+      domain: [0, Math.max(...results.map(({ max }) => max)) * 1.04],
+      grid: true,
+      label: `${unitOf(results)} →`,
+    },
+    y: { type: 'band', domain: shown.map(({ key }) => key), axis: null, padding: 0.1 },
+    fy: { domain: cases, label: null, padding: 0.18 },
+    marks: [
+      Plot.axisFy({ anchor: 'left', label: null, tickSize: 0, dx: -4 }),
+      Plot.barX(results, {
+        x: 'median',
+        y: keyOf,
+        fy,
+        fill: (result: Result) => colours.get(keyOf(result)) ?? 'var(--other)',
+        fillOpacity: 0.8,
+        title: tip,
+      }),
+      Plot.ruleY(results, { x1: 'min', x2: 'max', y: keyOf, fy, stroke: 'currentColor', strokeWidth: 1.2 }),
+      Plot.text(results, {
+        x: 'max',
+        y: keyOf,
+        fy,
+        text: ({ median }: Result) => number(median),
+        textAnchor: 'start',
+        dx: 5,
+        fill: 'currentColor',
+      }),
+      Plot.ruleX([0], { stroke: 'currentColor' }),
+    ],
+  });
+}
+
+/** "ns per buffer" */
+const unitOf = (results: readonly Result[]): string => (results[0]?.unit ?? '').replace('/', ' per ');
+
+/** Room for labels on the left. */
+const labelWidth = (labels: readonly string[]): number =>
+  Math.min(210, Math.max(...labels.map((text) => text.length)) * 6.4 + 12);
+
 /** Lines over one parameter, with whiskers from minimum to maximum. */
-export function linePlot(chart: Chart, series: readonly Series[]): string {
+function linePlot(chart: Chart, over: string, series: readonly Series[]): string {
   const shown = series.filter(({ key }) => chart.results.some((result) => keyOf(result) === key));
-  const values = [...new Set(chart.results.map(({ params }) => Number(params[chart.x])))].sort(
-    (a, b) => a - b,
-  );
+  const values = [...new Set(chart.results.map(({ params }) => Number(params[over])))].sort((a, b) => a - b);
   const marks = shown.flatMap(({ key, colour, dash }, i) => {
     const data = chart.results.filter((result) => keyOf(result) === key);
-    const x = (result: Result) => Number(result.params[chart.x]);
+    const x = (result: Result) => Number(result.params[over]);
     const style = { stroke: colour, dx: (i - (shown.length - 1) / 2) * DODGE };
     return [
       Plot.ruleX(data, { x, y1: 'min', y2: 'max', ...style, strokeWidth: 1.5, strokeOpacity: 0.55 }),
@@ -35,11 +90,11 @@ export function linePlot(chart: Chart, series: readonly Series[]): string {
     height: LINES_HEIGHT,
     marginLeft: 44,
     marginBottom: 42,
-    x: { type: 'point', domain: values, label: `${chart.label} →`, padding: 0.4, tickFormat: String },
+    x: { type: 'point', domain: values, label: `${chart.label ?? over} →`, padding: 0.4, tickFormat: String },
     y: {
       type: 'log',
       grid: true,
-      label: '↑ ns per buffer (logarithmic)',
+      label: `↑ ${unitOf(chart.results)} (logarithmic)`,
       ticks: ticks(
         Math.min(...chart.results.map(({ min }) => min)),
         Math.max(...chart.results.map(({ max }) => max)),
@@ -65,17 +120,14 @@ const tip = ({ name, median, min, max, unit }: Result): string =>
   `${name}: ${median.toFixed(1)} ${unit} (${min.toFixed(1)} – ${max.toFixed(1)})`;
 
 /** Ratios of one name as bars that start at 1: to the right is faster. */
-export function ratioPlot(ratios: readonly Ratio[]): string {
-  const { label } = caseLabels(ratios.map(({ params }) => params));
-  const engines = new Set(ratios.map(({ engine }) => engine)).size > 1;
-  const y = ({ params, engine }: Ratio) => (engines ? `${engine}: ${label(params)}` : label(params));
+export function ratioPlot(ratios: readonly Ratio[], { label }: Labels): string {
+  const y = ({ params }: Ratio) => label(params);
   const targets = ratios.filter(({ reported }) => reported !== null);
   const edges = ratios.flatMap(({ min, max, reported }) => [min, max, reported ?? 1, 1]);
   const domain: [number, number] = [Math.min(...edges) * 0.9, Math.max(...edges) * 1.1];
-  const width = Math.max(...ratios.map((found) => y(found).length));
   return draw({
     height: ratios.length * BAR_HEIGHT + 64,
-    marginLeft: Math.min(210, width * 6.4 + 12),
+    marginLeft: labelWidth(ratios.map(y)),
     marginRight: 46,
     marginTop: 14,
     marginBottom: 42,

@@ -1,4 +1,5 @@
 import type { Result } from '../report.js';
+import { ambiguous } from './cases.js';
 
 /** How a contender looks in every chart and legend of a report. */
 export interface Series {
@@ -18,8 +19,7 @@ export const keyOf = ({ name, engine }: Result): string => `${engine} ${name}`;
 
 export function seriesOf(results: readonly Result[]): Series[] {
   const all = new Map<string, Series>();
-  const engines = new Map<string, Set<string>>();
-  for (const { name, engine } of results) engines.set(name, (engines.get(name) ?? new Set()).add(engine));
+  const unclear = ambiguous(results);
   const used: Record<string, number> = {};
   for (const result of results) {
     const key = keyOf(result);
@@ -30,7 +30,7 @@ export function seriesOf(results: readonly Result[]): Series[] {
     const shades = FAMILIES[engine];
     all.set(key, {
       key,
-      label: (engines.get(name)?.size ?? 0) > 1 ? `${name}, ${engine}` : name,
+      label: unclear(name) ? `${name}, ${engine}` : name,
       colour: shades === undefined ? 'var(--other)' : `var(--${engine}-${index % shades})`,
       dash: DASHES[index % DASHES.length],
     });

@@ -5,14 +5,14 @@ export const STYLE = `
   --page: #ffffff; --text: #1c1e21; --quiet: #5b616b; --line: #d9dce1; --panel: #f7f8fa;
   --wasm-0: #6d28d9; --wasm-1: #db2777; --wasm-2: #ea580c;
   --typescript-0: #1d4ed8; --typescript-1: #0891b2; --typescript-2: #15803d;
-  --other: #6b7280; --faster: #7c9ef0; --slower: #e2a36f; --target: #dc2626;
+  --other: #6b7280; --better: #15803d; --worse: #b91c1c; --faster: #7c9ef0; --slower: #e2a36f; --target: #dc2626;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --page: #15171a; --text: #e6e8eb; --quiet: #a0a7b1; --line: #363b43; --panel: #1c1f24;
     --wasm-0: #b79bff; --wasm-1: #f472b6; --wasm-2: #fb923c;
     --typescript-0: #7ea6ff; --typescript-1: #38d0e8; --typescript-2: #6ee08a;
-    --other: #a3abb7; --faster: #4966b3; --slower: #9a6233; --target: #f87171;
+    --other: #a3abb7; --better: #6ee08a; --worse: #f87171; --faster: #4966b3; --slower: #9a6233; --target: #f87171;
   }
 }
 * { box-sizing: border-box; }
@@ -22,6 +22,11 @@ h1 { font-size: 1.7rem; margin: 0; }
 h2 { font-size: 1.2rem; margin: 2.2rem 0 .3rem; }
 p { margin: .3rem 0; max-width: 75ch; }
 .about { font-size: 1.05rem; }
+.contents { color: var(--quiet); line-height: 1.7; margin-bottom: 1.6rem; }
+.contents b { color: var(--text); }
+section + section { margin-top: 3.5rem; border-top: 2px solid var(--line); padding-top: 2rem; }
+tr.better td:last-child { color: var(--better); font-weight: 600; }
+tr.worse td:last-child { color: var(--worse); font-weight: 600; }
 .machine { color: var(--quiet); }
 .facts { padding-left: 1.1rem; }
 .legend { display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; list-style: none; margin: .7rem 0; padding: 0; }

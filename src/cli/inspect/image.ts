@@ -4,6 +4,7 @@ import { Regions } from '../../engine/regions.js';
 import { deviceReach, ringBytes } from '../../queue/inspect/bytes.js';
 import { type PackedDumpView, packedDump } from '../../queue/inspect/packed-dump.js';
 import { type SplitDumpView, splitDump } from '../../queue/inspect/split-dump.js';
+import { Translation } from '../../queue/inspect/translation.js';
 import { checkAreas, checkSize } from '../../queue/queue.js';
 
 /** Where in an image a ring is. */
@@ -28,7 +29,7 @@ export function dumpOfImage(image: Uint8Array, place: ImagePlace): SplitDumpView
   const { buffer } = new Uint8Array(image);
   const view = ringBytes(buffer, areas, ring, size);
   // Addresses of tables are taken for offsets. Buffers may lie behind the end: an image need not have all.
-  const { table } = deviceReach(buffer, new Regions([{ guest: 0, length: bytes, local: 0 }], bytes));
-  const reach = { covers: () => true, table };
+  const regions = new Regions([{ guest: 0, length: bytes, local: 0 }], bytes);
+  const reach = { ...deviceReach(buffer, new Translation(regions, 'lazy')), covers: () => true };
   return ring === 'split' ? splitDump(view, size, reach) : packedDump(view, size, reach);
 }

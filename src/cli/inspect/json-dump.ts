@@ -46,7 +46,7 @@ export function dumpOfJson(json: Json, step: number | undefined): SplitDumpView 
   const bytes = Object.fromEntries(
     Object.entries(NAMES[ring]).map(([name, what]) => [what, area(name, what)]),
   ) as unknown as RingBytes;
-  const reach = { covers: () => true, table: tablesOf(moments.slice(0, at + 1)) };
+  const reach = { begin: () => {}, covers: () => true, table: tablesOf(moments.slice(0, at + 1)) };
   return ring === 'split' ? splitDump(bytes, size, reach) : packedDump(bytes, size, reach);
 }
 

@@ -1,5 +1,6 @@
 import { FAULT_NONE, FAULT_SEGMENT_RANGE, RESULT_BROKEN } from '../../../assembly/abi/layout.js';
 import type { LinearMemory } from '../../memory.js';
+import type { TranslationStrategy } from '../engine.js';
 import type { Regions } from '../regions.js';
 import * as Desc from './abi/desc.js';
 import { PIECE_ADDRESS, PIECE_LENGTH, PIECE_SHIFT } from './abi/records.js';
@@ -27,14 +28,24 @@ export abstract class ChainReader extends BaseRing {
   private suspectA = 0n;
   private suspectB = 0n;
 
-  protected constructor(memory: LinearMemory, regions: Regions) {
+  /** All of the translation cache is cleared for each chain. */
+  protected readonly eager: boolean;
+
+  protected constructor(memory: LinearMemory, regions: Regions, strategy: TranslationStrategy) {
     super(memory);
     this.translation = new Translation(regions);
+    this.eager = strategy === 'eager';
   }
 
   setRegions(regions: Regions): void {
     this.memory.fresh();
     this.translation.set(regions);
+  }
+
+  /** Before a chain, or a query, is followed: nothing that was cached before may be believed. */
+  protected beginTranslation(): void {
+    if (this.eager) this.translation.cache.clear();
+    else this.translation.cache.begin();
   }
 
   /**

@@ -34,4 +34,9 @@ export class TypeScriptEngine implements Engine {
       ? new PackedDevice(this.memory, config)
       : new SplitDevice(this.memory, config);
   }
+
+  copy(to: number, from: number, length: number): void {
+    this.memory.fresh();
+    this.memory.u8.copyWithin(to, from, from + length);
+  }
 }

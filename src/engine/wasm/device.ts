@@ -76,11 +76,12 @@ export class WasmDevice extends WasmRing implements DeviceRing {
     super(memory, arena, packed ? wasm.packedDeviceBytes() : wasm.splitDeviceBytes());
     this.exports = packed ? packedExports(wasm) : splitExports(wasm);
     try {
-      const { size, areas, eventIdx, inOrder, indirect } = config;
+      const { size, areas, eventIdx, inOrder, indirect, translation } = config;
       this.heads = this.take(size * L.HEAD_BYTES);
       this.fillRing = this.take(size * L.FILL_BYTES);
       this.order = this.take(size * 2);
       this.words = this.take(L.DEVICE_WORDS * 4);
+      const windows = this.take(L.TRANSLATION_BYTES);
       const init = packed ? wasm.packedDeviceInit : wasm.splitDeviceInit;
       init(
         this.control,
@@ -94,6 +95,8 @@ export class WasmDevice extends WasmRing implements DeviceRing {
         eventIdx,
         inOrder,
         indirect,
+        windows,
+        translation === 'eager',
       );
       this.setRegions(config.regions);
     } catch (error) {

@@ -364,9 +364,14 @@ export class WasmDriver extends WasmRing implements DriverRing {
     this.u32Set(this.limit + L.THRESHOLD_VALUE, threshold.threshold);
     this.u32Set(this.limit + L.THRESHOLD_LAP, threshold.lap);
     this.u32Set(this.limit + L.THRESHOLD_PEAK, threshold.peak);
-    for (const { id, token, writable, table, segments, descriptors } of buffers) {
+    for (const [i, { id, token, writable, table, segments, descriptors }] of buffers.entries()) {
       const record = this.buffers + id * L.BUFFER_BYTES;
-      const place = packed ? descriptors[0] : descriptors[descriptors.length - 1];
+      // In-order use: those in flight were made available one after the other.
+      const place = packed
+        ? descriptors[0]
+        : inOrder
+          ? (state.used + i) & 0xffff
+          : descriptors[descriptors.length - 1];
       this.u32Set(record + L.BUFFER_TOKEN, token);
       this.u32Set(record + L.BUFFER_WRITABLE, writable);
       this.u32Set(record + L.BUFFER_TABLE, table);

@@ -21,4 +21,8 @@ export class WasmEngine implements Engine {
   deviceRing(config: DeviceRingConfig): DeviceRing {
     return new WasmDevice(this.wasm, this.memory, this.arena, config);
   }
+
+  copy(to: number, from: number, length: number): void {
+    this.wasm.copyBytes(to, from, length);
+  }
 }

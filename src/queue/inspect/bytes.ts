@@ -3,8 +3,8 @@
 
 import * as L from '../../../assembly/abi/layout.js';
 import type { LocalAreas, RingFormat } from '../../engine/engine.js';
-import type { Regions } from '../../engine/regions.js';
 import { areaLayout } from '../queue.js';
+import type { Translation } from './translation.js';
 
 /** The three areas of a ring, each of exactly the bytes that its size asks for. */
 export interface RingBytes {
@@ -15,6 +15,8 @@ export interface RingBytes {
 
 /** What lies outside the areas, as the one who inspects may see it. */
 export interface Reach {
+  /** A new chain begins. */
+  begin(): void;
   /** Whether a buffer may lie there. */
   covers(address: bigint, length: number): boolean;
   /** An indirect table, or undefined if no such range is within reach. */
@@ -38,6 +40,7 @@ export function driverReach(buffer: ArrayBufferLike, tables: { address: number; 
   const start = BigInt(tables.address);
   const end = start + BigInt(Math.min(tables.length, Math.max(0, buffer.byteLength - tables.address)));
   return {
+    begin: () => {},
     covers: () => true,
     table: (address, length) =>
       address >= start && address + BigInt(length) <= end
@@ -47,27 +50,30 @@ export function driverReach(buffer: ArrayBufferLike, tables: { address: number; 
 }
 
 /** What a device reaches: the regions. */
-export function deviceReach(buffer: ArrayBufferLike, regions: Regions): Reach {
+export function deviceReach(buffer: ArrayBufferLike, translation: Translation): Reach {
   return {
-    covers: (address, length) => covers(regions, address, BigInt(length)),
+    begin: () => translation.begin(),
+    covers: (address, length) => covers(translation, address, BigInt(length)),
     table(address, length) {
-      const local = regions.local(address, length);
-      if (local === undefined || local + length > buffer.byteLength) return undefined;
+      const region = translation.find(address);
+      if (region === undefined || address + BigInt(length) > region.guest + region.length) return undefined;
+      const local = region.local + Number(address - region.guest);
+      if (local + length > buffer.byteLength) return undefined;
       return new DataView(buffer, local, length);
     },
   };
 }
 
 /** Whether a range lies in regions, which may adjoin. A range without a byte lies anywhere. */
-function covers(regions: Regions, address: bigint, length: bigint): boolean {
+function covers(translation: Translation, address: bigint, length: bigint): boolean {
   const end = address + length;
-  if (end > 1n << 64n) return false;
-  let at = address;
-  for (const region of regions.list) {
-    if (at >= end || region.guest > at) break;
-    if (at < region.guest + region.length) at = region.guest + region.length;
+  // Ends: each turn goes on behind the region that was found. No region reaches past 2^64.
+  for (let at = address; at < end; ) {
+    const region = translation.find(at);
+    if (region === undefined) return false;
+    at = region.guest + region.length;
   }
-  return at >= end;
+  return true;
 }
 
 /** `addr` and `len`, which both ring formats have in the same place. */

@@ -66,7 +66,9 @@ export class Chain {
     readonly head: number,
     private readonly reach: Reach,
     private readonly budget: Budget,
-  ) {}
+  ) {
+    reach.begin();
+  }
 
   /** Notes what is wrong; the first note stays. @returns false */
   fail(problem: string): false {

@@ -2,7 +2,7 @@
 // stands in memory. Works on a broken queue and on any bytes.
 
 import * as L from '../../../assembly/abi/layout.js';
-import type { DeviceRingState, DriverRingState } from '../../engine/engine.js';
+import type { DeviceRingState, DriverRingState, TranslationStrategy } from '../../engine/engine.js';
 import type { Regions } from '../../engine/regions.js';
 import type { Fault } from '../../errors.js';
 import type { QueueStats } from '../../stats.js';
@@ -12,6 +12,7 @@ import { type PackedDriverView, packedDriver } from './packed-driver.js';
 import { type Shape, sideView } from './side.js';
 import { type SplitDeviceView, splitDevice } from './split-device.js';
 import { type SplitDriverView, splitDriver } from './split-driver.js';
+import { Translation } from './translation.js';
 
 /** Memory that a driver's indirect tables are taken from, and how many bytes of it tables in flight take. */
 export interface TableMemoryView {
@@ -58,12 +59,12 @@ export function inspectDevice(
   state: DeviceRingState,
   shape: Shape,
   known: Known,
-  at?: { buffer: ArrayBufferLike; regions: Regions },
+  at?: { buffer: ArrayBufferLike; regions: Regions; translation?: TranslationStrategy },
 ): DeviceInspection {
   const { ring, size, areas } = shape;
   const memory = at && {
     ring: ringBytes(at.buffer, areas, ring, size),
-    reach: deviceReach(at.buffer, at.regions),
+    reach: deviceReach(at.buffer, new Translation(at.regions, at.translation ?? 'lazy')),
   };
   const problems: string[] = [];
   const head = sideView('device', shape, known.fault, known.stats, problems);

@@ -74,7 +74,10 @@ export class PciQueue {
    * @throws VringError EINVAL for bad arguments, before the features are negotiated, or if the queue is enabled
    *   already; ENOTSUP if there is no MSI-X; EIO if the device does not take what it is told
    */
-  async enable({ size, areas, vector }: PciQueueSetup): Promise<void> {
+  async enable(setup: PciQueueSetup): Promise<void> {
+    if (typeof setup !== 'object' || setup === null)
+      throw new VringError('EINVAL', `setup must be {size, areas, vector}, got ${show(setup)}`);
+    const { size, areas, vector } = setup;
     const { common, negotiation } = this.host;
     if (negotiation.state !== 'complete')
       throw new VringError('EINVAL', `queue ${this.index}: negotiate the features before it is enabled`);
@@ -113,6 +116,8 @@ export class PciQueue {
     const { notify, negotiation } = this.host;
     if (!this.enabled)
       throw new VringError('EINVAL', `queue ${this.index} is not enabled: there is nobody to notify`);
+    if (negotiation.has(Feature.NOTIFICATION_DATA) && typeof queue?.notificationData !== 'function')
+      throw new VringError('EINVAL', `a notification with data needs the driver queue, got ${show(queue)}`);
     if (negotiation.has(Feature.NOTIFICATION_DATA))
       await notify.write(this.notifyAt, 4, queue.notificationData(this.notifyIndex));
     else await notify.write(this.notifyAt, 2, this.notifyIndex);

@@ -1,4 +1,4 @@
-import { VringError } from '../../errors.js';
+import { show, VringError } from '../../errors.js';
 import { Feature, type Features, featureSet, featuresOfWords, featureWord } from '../../features.js';
 import { Negotiation, type NegotiationOptions } from '../../negotiation.js';
 import { integer } from '../../queue/check.js';
@@ -22,6 +22,8 @@ export interface ConfigField {
   offset: number;
   width: AccessWidth;
 }
+
+const FUNCTION_METHODS = ['readConfig', 'writeConfig', 'readBar', 'writeBar'] as const;
 
 /** Feature bits 0 to 127: beyond them the specification defines none. */
 const FEATURE_WORDS = 4;
@@ -71,6 +73,13 @@ export class PciTransport {
    *   ELOOP if its capabilities make no sense; EIO if it does not respond
    */
   static async open(pci: PciFunction, options: PciOptions = {}): Promise<PciTransport> {
+    if (FUNCTION_METHODS.some((name) => typeof pci?.[name] !== 'function'))
+      throw new VringError('EINVAL', `pci must have ${FUNCTION_METHODS.join(', ')}, got ${show(pci)}`);
+    if (typeof options !== 'object' || options === null)
+      throw new VringError(
+        'EINVAL',
+        `options must be {polls, deviceType, experimental}, got ${show(options)}`,
+      );
     const polls = integer(options.polls ?? 1000, 'polls', 1, 2 ** 31 - 1);
     const deviceId = await readDeviceId(pci);
     const layout = await findLayout(pci);
@@ -143,7 +152,7 @@ export class PciTransport {
    */
   async queue(index: number): Promise<PciQueue> {
     if (!Number.isInteger(index) || index < 0 || index >= this.numQueues)
-      throw new VringError('EINVAL', `queue ${String(index)}: the device has ${this.numQueues}, from 0 on`);
+      throw new VringError('EINVAL', `queue ${show(index)}: the device has ${this.numQueues}, from 0 on`);
     return this.host.common.withQueue(index, async () => {
       const queue = this.queues.get(index) ?? (await this.findSelected(index));
       this.queues.set(index, queue);
@@ -227,18 +236,20 @@ export class PciTransport {
    */
   async readConfig(fields: readonly ConfigField[]): Promise<number[]> {
     const { common, polls } = this.host;
+    if (!Array.isArray(fields))
+      throw new VringError('EINVAL', `fields must be an array of {offset, width}, got ${show(fields)}`);
     for (let left = polls; left > 0; left--) {
       const before = await common.read('config_generation');
       const values: number[] = [];
-      for (const { offset, width } of fields) values.push(await this.deviceConfig.read(offset, width));
+      for (const field of fields) values.push(await this.deviceConfig.read(field?.offset, field?.width));
       if ((await common.read('config_generation')) === before) return values;
     }
     throw new VringError('EIO', `the device changed its configuration during each of ${polls} reads`);
   }
 
   /** Writes a field of the device-specific configuration. @throws VringError EINVAL, ENOTSUP, EIO */
-  async writeConfig({ offset, width }: ConfigField, value: number): Promise<void> {
-    await this.deviceConfig.write(offset, width, value);
+  async writeConfig(field: ConfigField, value: number): Promise<void> {
+    await this.deviceConfig.write(field?.offset, field?.width, value);
   }
 
   private get deviceConfig() {

@@ -1,31 +1,20 @@
+import type { Host } from '../../host.js';
 import type { Elements } from '../../queue/elements.js';
 import { NET_HEADER, netHeader } from './net.js';
-
-/** Below this a loop is faster than the call of the system's copy. */
-const SHORT = 192;
 
 /** Copies within a memory that other processes write to. What it copies has been checked to lie in it. */
 export class Copier {
   readonly u8: Uint8Array;
-  private readonly u32: Uint32Array;
+  readonly u32: Uint32Array;
   private readonly header = new Uint8Array(NET_HEADER);
 
-  constructor(buffer: ArrayBuffer | SharedArrayBuffer) {
-    this.u8 = new Uint8Array(buffer);
-    this.u32 = new Uint32Array(buffer);
+  constructor(private readonly engine: Host) {
+    this.u8 = new Uint8Array(engine.buffer);
+    this.u32 = new Uint32Array(engine.buffer);
   }
 
-  /** Copies `length` bytes; as if at once, should the ranges overlap and be long. */
   copy(to: number, from: number, length: number): void {
-    if (length > SHORT || ((to | from) & 3) !== 0) {
-      this.u8.copyWithin(to, from, from + length);
-      return;
-    }
-    const { u32 } = this;
-    const end = (from + length) >>> 2;
-    let target = to >>> 2;
-    for (let source = from >>> 2; source < end; source++) u32[target++] = u32[source];
-    for (let done = length & ~3; done < length; done++) this.u8[to + done] = this.u8[from + done];
+    this.engine.copy(to, from, length);
   }
 
   /** Writes a network header at one address. */

@@ -1,21 +1,9 @@
-import { NetFeature } from '../../device-types.js';
-import type { DeviceQueue } from '../../queue/device-queue.js';
-import type { Elements } from '../../queue/elements.js';
 import type { Device, RunningQueue } from '../device.js';
-import { Copier, type PieceCursor, readable, writable } from './copy.js';
-import { NET_HEADER, netConfig, netFeatures, netHeader } from './net.js';
+import { readable } from './copy.js';
+import { NET_HEADER, netConfig, netFeatures } from './net.js';
+import { type End, makeEnd, most, place, putBack, WAIT } from './net-end.js';
 
-const BURST = 64;
 const RECEIVE = 0;
-/** A frame does not fit the receive buffers that there are. */
-const WAIT = -1;
-
-interface End {
-  queue: DeviceQueue;
-  elements: Elements;
-  mergeable: boolean;
-  copier: Copier;
-}
 
 /** Receive and transmit queue that belong together; `receive` is what the driver receives from. */
 interface Pair {
@@ -46,6 +34,8 @@ export class NetEcho implements Device {
   readonly counts: NetEchoCounts = { frames: 0, bytes: 0, dropped: 0 };
   private readonly pairs: Pair[];
   private armed = false;
+  /** Where a look goes, so that the compiler does not leave it out. */
+  seen = 0;
 
   /** @param pairs queue pairs, 1 … 128 */
   constructor(pairs = 1) {
@@ -60,13 +50,9 @@ export class NetEcho implements Device {
     }));
   }
 
-  startQueue({ index, queue, features, engine }: RunningQueue): void {
-    const end = {
-      queue,
-      elements: queue.createElements(BURST),
-      mergeable: features.has(NetFeature.MRG_RXBUF),
-      copier: new Copier(engine.buffer),
-    };
+  startQueue(running: RunningQueue): void {
+    const { index, queue } = running;
+    const end = makeEnd(running);
     queue.disableNotifications();
     const pair = this.pairs[index >> 1];
     if ((index & 1) === RECEIVE) pair.receive = end;
@@ -117,8 +103,9 @@ export class NetEcho implements Device {
     // A frame takes one buffer, unless experience says otherwise.
     const wanted = pair.large ? most(receive) : sent;
     const room = receive.queue.popBurst(receive.elements, wanted);
-    let frames = 0;
-    let used = 0;
+    // Frames of the usual kind take a buffer each.
+    let frames = this.straight(transmit, receive, Math.min(sent, room));
+    let used = frames;
     for (; frames < sent; frames++) {
       const took = this.move(transmit, frames, receive, used, room - used);
       if (took === WAIT) break;
@@ -139,67 +126,51 @@ export class NetEcho implements Device {
   }
 
   /**
-   * Moves frame `i` into receive buffers from `first` on.
+   * Moves frames that are one piece here and fit the first piece of a buffer there, up to the first that is not.
+   * @returns how many
+   */
+  private straight(from: End, to: End, count: number): number {
+    const source = from.elements.words;
+    const sourcePieces = from.elements.pieceWords;
+    const target = to.elements.words;
+    const targetPieces = to.elements.pieceWords;
+    const { copier, spare } = to;
+    const { u32 } = copier;
+    // The frames were written by another processor. One look at each, and they are all on their way.
+    let seen = 0;
+    for (let i = 0; i < count; i++) seen |= u32[sourcePieces[source[i * 4 + 1] * 2] >>> 2];
+    this.seen = seen;
+    let bytes = 0;
+    let i = 0;
+    for (; i < count; i++) {
+      const first = source[i * 4 + 1] * 2;
+      const length = sourcePieces[first + 1];
+      const counts = target[i * 4 + 2];
+      const into = (target[i * 4 + 1] + (counts & 0xffff)) * 2;
+      if ((source[i * 4 + 2] & 0xffff) !== 1 || length <= NET_HEADER) break;
+      if (counts >>> 16 === 0 || targetPieces[into + 1] - spare < length) break;
+      const address = targetPieces[into];
+      copier.netHeader(address, 1);
+      copier.copy(address + NET_HEADER, sourcePieces[first] + NET_HEADER, length - NET_HEADER);
+      target[i * 4 + 3] = length;
+      bytes += length - NET_HEADER;
+    }
+    this.counts.frames += i;
+    this.counts.bytes += bytes;
+    return i;
+  }
+
+  /**
+   * Moves frame `i`, of any number of pieces, into receive buffers from `first` on.
    * @returns how many buffers it took; 0 if it was dropped; WAIT if `room` buffers are not enough
    */
   private move(from: End, i: number, to: End, first: number, room: number): number {
-    const source = from.elements;
-    const target = to.elements;
-    const pieces = source.outCount(i);
-    const start = source.first(i);
-    if (pieces === 1 && room > 0) {
-      // By far the most frequent case: one piece here, and room for it in the first piece there.
-      const length = source.length(start);
-      const into = target.first(first) + target.outCount(first);
-      if (length > NET_HEADER && target.inCount(first) > 0 && target.length(into) >= length) {
-        const address = target.address(into);
-        to.copier.netHeader(address, 1);
-        to.copier.copy(address + NET_HEADER, source.address(start) + NET_HEADER, length - NET_HEADER);
-        target.setWritten(first, length);
-        this.counts.bytes += length - NET_HEADER;
-        return 1;
-      }
-    }
-    return this.scatter(from, i, to, first, room);
+    const cursor = readable(from.elements, i);
+    const bytes = cursor.left - NET_HEADER;
+    if (bytes <= 0) return 0;
+    cursor.skip(NET_HEADER);
+    const took = place(to, first, room, bytes, (into, share) => into.copy(to.copier, cursor, share));
+    if (took > 0) this.counts.bytes += bytes;
+    return took;
   }
-
-  /** As `move`, for any number of pieces and buffers. */
-  private scatter(from: End, i: number, to: End, first: number, room: number): number {
-    const source = readable(from.elements, i);
-    const length = source.left - NET_HEADER;
-    if (length <= 0) return 0;
-    // How many buffers: known before a byte is written.
-    const limit = to.mergeable ? room : Math.min(room, 1);
-    const targets: PieceCursor[] = [];
-    let bytes = 0;
-    while (targets.length < limit && bytes < NET_HEADER + length) {
-      const target = writable(to.elements, first + targets.length);
-      targets.push(target);
-      bytes += target.left;
-    }
-    if (bytes < NET_HEADER + length) {
-      // More may come, unless all that can be had at a time was not enough.
-      const all = to.mergeable ? first === 0 && room === most(to) : room > 0;
-      return all ? 0 : WAIT;
-    }
-    if (targets[0].left < NET_HEADER) return 0;
-    source.skip(NET_HEADER);
-    targets[0].write(to.copier.u8, netHeader(new Uint8Array(NET_HEADER), targets.length));
-    let rest = length;
-    targets.forEach((target, k) => {
-      const share = Math.min(rest, target.left);
-      target.copy(to.copier, source, share);
-      rest -= share;
-      to.elements.setWritten(first + k, share + (k === 0 ? NET_HEADER : 0));
-    });
-    this.counts.bytes += length;
-    return targets.length;
-  }
-}
-
-/** Most buffers that can be popped at a time. */
-const most = ({ queue }: End): number => Math.min(BURST, queue.size);
-
-function putBack(queue: DeviceQueue, n: number): void {
-  if (!queue.rewind(n)) throw new Error(`invariant: the last ${n} elements popped are in flight`);
 }

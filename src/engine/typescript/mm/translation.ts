@@ -1,13 +1,15 @@
+import { TRANSLATION_WINDOWS } from '../../../../assembly/abi/layout.js';
 import type { Regions } from '../../regions.js';
-
-// One region in the table: first and last guest address (inclusive: an exclusive end may be 2^64), local
-// address of the first byte.
-const FIRST_LOW = 0;
-const FIRST_HIGH = 1;
-const LAST_LOW = 2;
-const LAST_HIGH = 3;
-const LOCAL = 4;
-const REGION_WORDS = 5;
+import {
+  FIRST_HIGH,
+  FIRST_LOW,
+  holds,
+  LAST_HIGH,
+  LAST_LOW,
+  LOCAL,
+  REGION_WORDS,
+  WindowCache,
+} from './window-cache.js';
 
 /** Words of `Translation.window`. */
 export const WINDOW_HIGH = 0;
@@ -40,6 +42,9 @@ export class Translation {
    */
   readonly window = new Uint32Array(4);
 
+  /** Regions that were found for the chain, or the query, under way. */
+  readonly cache = new WindowCache();
+
   private table!: Uint32Array;
   private count!: number;
 
@@ -63,6 +68,7 @@ export class Translation {
     this.table = table;
     this.count = list.length;
     this.window.fill(0);
+    this.cache.clear();
   }
 
   /**
@@ -74,23 +80,12 @@ export class Translation {
     const { at, table, window } = this;
     const low = at[AT_LOW];
     const high = at[AT_HIGH];
-    // Binary search for the last region that starts at or below the address; they are sorted and disjoint.
-    let below = 0;
-    let above = this.count;
-    while (below < above) {
-      const middle = (below + above) >>> 1;
-      const r = middle * REGION_WORDS;
-      const firstHigh = table[r + FIRST_HIGH];
-      if (firstHigh < high || (firstHigh === high && table[r + FIRST_LOW] <= low)) below = middle + 1;
-      else above = middle;
-    }
-    if (below === 0) return false;
-    const r = (below - 1) * REGION_WORDS;
+    const r = this.region();
+    if (r < 0) return false;
     const firstLow = table[r + FIRST_LOW];
     const firstHigh = table[r + FIRST_HIGH];
     const lastLow = table[r + LAST_LOW];
     const lastHigh = table[r + LAST_HIGH];
-    if (lastHigh < high || (lastHigh === high && lastLow < low)) return false;
 
     // Differences modulo 2^32 are the real ones: a region lies in a 32-bit local memory, so it has at most
     // 2^32 bytes, and both differences are between addresses of one region.
@@ -107,6 +102,33 @@ export class Translation {
     window[WINDOW_LENGTH] = length < 0xffffffff ? length + 1 : length;
     window[WINDOW_LOCAL] = table[r + LOCAL] + (windowLow - firstLow);
     return true;
+  }
+
+  /** Word in the table of the region that holds the address in `at`, or -1. */
+  private region(): number {
+    const { at, table, cache, count } = this;
+    // So few are searched as fast as the cache.
+    const cached = count > TRANSLATION_WINDOWS;
+    if (cached) {
+      const known = cache.find(at);
+      if (known >= 0) return known;
+    }
+    const low = at[AT_LOW];
+    const high = at[AT_HIGH];
+    // Binary search for the last region that starts at or below the address; they are sorted and disjoint.
+    let below = 0;
+    let above = count;
+    while (below < above) {
+      const middle = (below + above) >>> 1;
+      const r = middle * REGION_WORDS;
+      const firstHigh = table[r + FIRST_HIGH];
+      if (firstHigh < high || (firstHigh === high && table[r + FIRST_LOW] <= low)) below = middle + 1;
+      else above = middle;
+    }
+    const r = (below - 1) * REGION_WORDS;
+    if (below === 0 || !holds(table, r, at)) return -1;
+    if (cached) cache.add(table, r);
+    return r;
   }
 
   /** Whether the range of the question ends past 2^64. */

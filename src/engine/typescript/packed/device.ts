@@ -156,7 +156,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
   private chainSlots = 0;
 
   constructor(memory: LinearMemory, config: DeviceRingConfig) {
-    super(memory, config.regions);
+    super(memory, config.regions, config.translation);
     const { size, areas } = config;
     this.size = size;
     this.eventIdx = config.eventIdx;
@@ -204,7 +204,8 @@ export class PackedDevice extends ChainReader implements DeviceRing {
 
   popBurst(elements: number, pieces: number, pieceCapacity: number, max: number): number {
     if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
-    const { memory, heads, size, ring, shared } = this;
+    const { memory, heads, size, ring, shared, eager } = this;
+    const { cache } = this.translation;
     memory.fresh();
     const { u16, u32 } = memory;
     const element = elements >>> 2;
@@ -263,6 +264,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
             (length - 1) >>> 0 >= (windowLength - offset) >>> 0
           )
             break;
+          if (eager) cache.clear();
           const p = (piece + ((ahead + taken) << PIECE_SHIFT)) & WORD;
           u32[p + PIECE_ADDRESS] = windowLocal + offset;
           u32[p + PIECE_LENGTH] = length;
@@ -312,6 +314,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
         continue;
       }
       const room = capacity - first;
+      this.beginTranslation();
       const placed = this.walk(slot, available, flags, piece + (first << PIECE_SHIFT), room);
       if (placed < 0 || !this.admits(slot, busy, this.inFlight + taken)) {
         result = RESULT_BROKEN;
@@ -569,6 +572,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     let available = Desc.availableUnder(this.availWrap);
     let { busy } = this;
     let budget = AVAILABLE_BUDGET;
+    this.beginTranslation();
     // Ends: no more than `size` slots can be busy.
     for (let i = 0; (this.availableIn < maxIn || this.availableOut < maxOut) && budget > 0; i++) {
       const flags = acquire(this.shared, u16, ((ring + (slot << SHIFT)) << 1) + FLAGS);

@@ -142,7 +142,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
   private notifications = true;
 
   constructor(memory: LinearMemory, config: DeviceRingConfig) {
-    super(memory, config.regions);
+    super(memory, config.regions, config.translation);
     const { size, areas } = config;
     this.size = size;
     this.eventIdx = config.eventIdx;
@@ -185,7 +185,8 @@ export class SplitDevice extends ChainReader implements DeviceRing {
 
   popBurst(elements: number, pieces: number, pieceCapacity: number, max: number): number {
     if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
-    const { memory, heads, size, descTable, availRing, shared } = this;
+    const { memory, heads, size, descTable, availRing, shared, eager } = this;
+    const { cache } = this.translation;
     memory.fresh();
     const { u16, u32 } = memory;
     const mask = size - 1;
@@ -237,6 +238,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
               (length - 1) >>> 0 >= (windowLength - offset) >>> 0
             )
               break;
+            if (eager) cache.clear();
             const p = (piece + ((ahead + taken) << PIECE_SHIFT)) & WORD;
             u32[p + PIECE_ADDRESS] = windowLocal + offset;
             u32[p + PIECE_LENGTH] = length;
@@ -273,6 +275,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
           break;
         }
         const room = capacity - first;
+        this.beginTranslation();
         const placed = this.walk(head, piece + (first << PIECE_SHIFT), room);
         if (placed < 0 || placed > room) {
           result = placed < 0 ? placed : RESULT_NO_ROOM;
@@ -477,6 +480,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
     const ready = (idx - position) & 0xffff;
     if (ready > size) return this.broke(FAULT_AVAIL_IDX, BigInt(idx), BigInt(position));
     let budget = AVAILABLE_BUDGET;
+    this.beginTranslation();
     for (let i = 0; i < ready && (this.availableIn < maxIn || this.availableOut < maxOut); i++) {
       // Looked at between chains: one chain is bounded by the queue size anyway.
       if (budget <= 0) break;

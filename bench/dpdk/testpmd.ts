@@ -29,6 +29,8 @@ export class Testpmd {
       this.output += chunk.toString();
       this.waiting?.();
     });
+    // It may be gone while it is told to go.
+    child.stdin?.on('error', () => {});
     child.on('exit', () => {
       this.ended = true;
       this.waiting?.();
@@ -39,11 +41,12 @@ export class Testpmd {
    * Starts it and waits for its prompt.
    * @param vdev the port's device, as `--vdev` takes it
    * @param options of testpmd itself
+   * @param core that forwards; the other one of 0 and 1 takes commands
    */
-  static async start(vdev: string, options = '', mbufs = 8192): Promise<Testpmd> {
+  static async start(vdev: string, options = '', mbufs = 8192, core = 1): Promise<Testpmd> {
     const prefix = `vring${process.pid}x${Math.floor(Math.random() * 1e6)}`;
     const command =
-      `exec dpdk-testpmd -l 0,1 --no-huge -m 256 --no-pci --file-prefix=${prefix} --vdev '${vdev}' -- ` +
+      `exec dpdk-testpmd -l 0,1 --main-lcore ${1 - core} --no-huge -m 256 --no-pci --file-prefix=${prefix} --vdev '${vdev}' -- ` +
       `-i --no-flush-rx --total-num-mbufs=${mbufs} ${options}`;
     const child = spawn('script', ['-qfec', command, '/dev/null'], { stdio: ['pipe', 'pipe', 'inherit'] });
     const testpmd = new Testpmd(child, prefix);
@@ -78,7 +81,7 @@ export class Testpmd {
   async command(text: string): Promise<string> {
     const from = this.output.length;
     this.child.stdin?.write(`${text}\n`);
-    return this.until(/testpmd> $/, from);
+    return this.until(/testpmd> /, from);
   }
 
   /** The packets that its port has counted. */
