@@ -2,7 +2,8 @@
 // its arena; results are described in src/engine/engine.ts.
 
 import { TranslationCache } from './abi/translation';
-import { Granules } from './mm/granules';
+import { Tables } from './indirect/tables';
+import { Threshold } from './indirect/threshold';
 import { PackedDevice } from './packed/device';
 import { PackedDriver } from './packed/driver';
 import { SplitDevice } from './split/device';
@@ -10,8 +11,12 @@ import { SplitDriver } from './split/driver';
 
 // ---- Bytes of the blocks that the host has to provide ----
 
-export function granulesBytes(): u32 {
-  return offsetof<Granules>();
+export function tablesBytes(pages: u32, shift: u32): u32 {
+  return Tables.bytes(pages, shift);
+}
+
+export function thresholdBytes(): u32 {
+  return Threshold.bytes;
 }
 
 export function splitDriverBytes(): u32 {
@@ -30,30 +35,46 @@ export function packedDeviceBytes(): u32 {
   return offsetof<PackedDevice>();
 }
 
-// ---- Table allocator ----
+// ---- Indirect tables ----
 
-export function granulesInit(self: usize, base: usize, total: u32, bitmap: usize): void {
-  changetype<Granules>(self).init(base, total, bitmap);
+export function tablesInit(self: usize, base: usize, pages: u32, shift: u32): void {
+  changetype<Tables>(self).init(base, pages, shift);
 }
 
-export function granulesBitmap(self: usize): usize {
-  return changetype<Granules>(self).bitmap;
+export function tablesClear(self: usize): void {
+  changetype<Tables>(self).clear();
 }
 
-export function granulesTaken(self: usize): u32 {
-  return changetype<Granules>(self).taken;
+export function tablesRestore(self: usize, address: u32, count: u32, room: u32): void {
+  changetype<Tables>(self).restore(address, count, room);
 }
 
-export function granulesCursor(self: usize): u32 {
-  return changetype<Granules>(self).cursor;
+export function tablesFill(self: usize): void {
+  changetype<Tables>(self).fill();
 }
 
-export function granulesTake(self: usize, address: usize, count: u32): void {
-  changetype<Granules>(self).take(address, count);
+export function tablesTrim(self: usize, length: u32): void {
+  changetype<Tables>(self).list.trim(length);
 }
 
-export function granulesCursorSet(self: usize, cursor: u32): void {
-  changetype<Granules>(self).cursor = cursor;
+export function tablesShrink(self: usize): void {
+  changetype<Tables>(self).general.shrink();
+}
+
+export function tablesLength(self: usize): u32 {
+  return changetype<Tables>(self).list.length;
+}
+
+export function tablesPages(self: usize): u32 {
+  return changetype<Tables>(self).general.pages.taken;
+}
+
+export function tablesRoom(self: usize, address: u32): u32 {
+  return changetype<Tables>(self).room(address);
+}
+
+export function thresholdInit(self: usize, mode: u32, size: u32, value: u32): void {
+  changetype<Threshold>(self).init(mode, size, value);
 }
 
 // ---- Split driver ----
@@ -66,7 +87,8 @@ export function splitDriverInit(
   used: usize,
   buffers: usize,
   next: usize,
-  granules: usize,
+  tables: usize,
+  threshold: usize,
   eventIdx: bool,
   inOrder: bool,
   indirect: bool,
@@ -80,7 +102,8 @@ export function splitDriverInit(
     used,
     buffers,
     next,
-    changetype<Granules>(granules),
+    changetype<Tables>(tables),
+    changetype<Threshold>(threshold),
     eventIdx,
     inOrder,
     indirect,
@@ -135,6 +158,16 @@ export function splitDriverPoll(self: usize, opaque: u32): i32 {
 
 export function splitDriverEnableCallbacksDelayed(self: usize): i32 {
   return changetype<SplitDriver>(self).enableCallbacksDelayed();
+}
+
+export function splitDriverSetTables(
+  self: usize,
+  strategy: u32,
+  descriptors: u32,
+  bound: u32,
+  prefill: u32,
+): void {
+  changetype<SplitDriver>(self).setTables(strategy, descriptors, bound, prefill);
 }
 
 export function splitDriverDetachUnused(self: usize, completion: usize): i32 {
@@ -275,7 +308,8 @@ export function packedDriverInit(
   buffers: usize,
   nextId: usize,
   slotId: usize,
-  granules: usize,
+  tables: usize,
+  threshold: usize,
   eventIdx: bool,
   inOrder: bool,
   indirect: bool,
@@ -290,7 +324,8 @@ export function packedDriverInit(
     buffers,
     nextId,
     slotId,
-    changetype<Granules>(granules),
+    changetype<Tables>(tables),
+    changetype<Threshold>(threshold),
     eventIdx,
     inOrder,
     indirect,
@@ -345,6 +380,16 @@ export function packedDriverPoll(self: usize, opaque: u32): i32 {
 
 export function packedDriverEnableCallbacksDelayed(self: usize): i32 {
   return changetype<PackedDriver>(self).enableCallbacksDelayed();
+}
+
+export function packedDriverSetTables(
+  self: usize,
+  strategy: u32,
+  descriptors: u32,
+  bound: u32,
+  prefill: u32,
+): void {
+  changetype<PackedDriver>(self).setTables(strategy, descriptors, bound, prefill);
 }
 
 export function packedDriverDetachUnused(self: usize, completion: usize): i32 {

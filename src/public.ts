@@ -7,8 +7,12 @@ export type {
   DriverRingState,
   ElementState,
   LocalAreas,
+  PolicyConfig,
   Position,
   RingFormat,
+  TableStrategy,
+  ThresholdChange,
+  ThresholdState,
   TranslationStrategy,
 } from './engine/engine.js';
 export type { Region } from './engine/regions.js';
@@ -33,8 +37,9 @@ export {
 export { Burst } from './queue/burst.js';
 export type { Completions } from './queue/completions.js';
 export type { DeviceQueue, DeviceQueueOptions, Element, Piece } from './queue/device-queue.js';
-export type { Completion, DriverQueue, DriverQueueOptions, IndirectOptions } from './queue/driver-queue.js';
+export type { Completion, DriverQueue, DriverQueueOptions, DriverStats } from './queue/driver-queue.js';
 export type { Elements } from './queue/elements.js';
+export type { IndirectOptions, TableOptions, TableStats, ThresholdStats } from './queue/indirect.js';
 export type { ChainView, SegmentView, TableView } from './queue/inspect/chain.js';
 export type { DeviceInspection, DriverInspection, TableMemoryView } from './queue/inspect/inspect.js';
 export type { EventView, PackedPosition } from './queue/inspect/packed.js';

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { QueueStats } from '../src/index.js';
+import type { DriverStats, QueueStats, TableOptions } from '../src/index.js';
 import { configs, PAIRINGS, runs } from './support/choices.js';
 import {
   BURST,
@@ -52,6 +52,8 @@ const WEIGHTS: Record<Exclude<Kind, 'cycles'>, number> = {
   reset: 1,
   notificationData: 2,
   resize: 2,
+  setTables: 2,
+  trimTables: 1,
   moveDriver: 3,
   moveDevice: 3,
 };
@@ -98,15 +100,17 @@ class Run {
     private readonly layout: Layout,
     private readonly worlds: World[],
   ) {
-    const { ring, inOrder, size, eventIdx, indirect, policy, granules } = config;
+    const { ring, inOrder, size, eventIdx, indirect, policy, threshold, tables, granules } = config;
     this.size = size;
     this.model = new Model({
       ring,
       inOrder,
       size,
       eventIdx,
-      indirect: indirect && policy === 'always',
-      granules: indirect && policy === 'always' ? granules : 0,
+      indirect: indirect && policy !== 'never',
+      policy: { policy: policy === 'never' ? 'always' : policy, threshold },
+      tables,
+      granules: indirect && policy !== 'never' ? granules : 0,
       translate: layout.translate,
     });
     this.freeSlots = Array.from({ length: layout.slots }, (_, i) => i);
@@ -163,6 +167,16 @@ class Run {
     return 2 ** (b % (Math.floor(Math.log2(capacity)) + 1));
   }
 
+  private newTables(a: number, b: number, c: number): TableOptions {
+    const bound = c % 16;
+    return {
+      strategy: (['none', 'slab', 'slab-bulk', 'list', 'list'] as const)[a % 5],
+      descriptors: 2 + (b % (b % 7 === 0 ? 31 : 4)),
+      bound,
+      prefill: a % 3 === 0 ? b % (bound + 1) : 0,
+    };
+  }
+
   private concrete([kind, a, b, c]: Choice): Op | undefined {
     switch (kind) {
       case 'add':
@@ -211,6 +225,10 @@ class Run {
         return [kind, this.head(a)];
       case 'availableBytes':
         return [kind, a % 4 === 0 ? 1e9 : a % 300, b % 4 === 0 ? 1e9 : b % 300];
+      case 'setTables':
+        return [kind, this.newTables(a, b, c)];
+      case 'trimTables':
+        return [kind, a % 8];
       case 'notificationData':
         return [kind, a];
       case 'moveDriver':
@@ -351,9 +369,14 @@ class Run {
       }
       case 'notificationData':
         return model.notificationData(op[1]);
+      case 'setTables':
+        return model.setTables(op[1]);
+      case 'trimTables':
+        return model.trimTables(op[1]);
       case 'moveDriver':
         // Records belong to the engine: they do not move.
         if (op[1] !== 'same') this.clearBurst();
+        model.restore();
         return undefined;
       case 'moveDevice':
         if (op[1] !== 'same') for (const records of this.records) records.length = 0;
@@ -444,7 +467,11 @@ class Run {
     const state = first.state;
     const { driver, device, ...rest } = state;
     same(rest, expected, first.name);
-    same(counts(driver), model.driverStats, `${first.name}: driver.stats()`);
+    const { tables, threshold, ...flat } = counts(driver) as Omit<DriverStats, 'errors'>;
+    same(flat, model.driverStats, `${first.name}: driver.stats()`);
+    same(tables, model.tableStats, `${first.name}: driver.stats().tables`);
+    const { policy, ...limit } = threshold;
+    same(limit, model.thresholdStats, `${first.name}: driver.stats().threshold, ${policy}`);
     same(counts(device), model.deviceStats, `${first.name}: device.stats()`);
     for (const world of others) same(world.state, state, `${world.name}, unlike ${first.name}`);
   }

@@ -49,8 +49,8 @@ describe('the WebAssembly module', () => {
     });
 
   it('is small', () => {
-    // The split ring alone is to stay below 24 KB; with the packed ring it is larger.
-    expect(built('vring.wasm').length).to.be.below(32 * 1024);
+    // Two ring formats, and the caches and thresholds of indirect tables, each with loops of its own.
+    expect(built('vring.wasm').length).to.be.below(40 * 1024);
   });
 
   it('has the same exports in both builds', () => {

@@ -205,6 +205,14 @@ export const COUNT_CLAMPED = 7; // used lengths above the writable part, cut to 
 export const COUNT_INDIRECT = 8; // buffers that went through an indirect table (both sides)
 export const COUNT_TABLE_FAILED = 9; // table allocations that failed; the buffer went out direct
 export const COUNTERS = 10;
+// Of a driver alone, in the block of its tables:
+export const COUNT_TABLE_HITS = 10; // tables that the cache had ready
+export const COUNT_TABLE_MISSES = 11; // tables that had to come from the allocator
+export const COUNT_TABLE_REFILLS = 12; // times that the cache had to get something from the allocator
+export const COUNT_TABLE_WASTED = 13; // descriptors of the tables taken that their buffers did not need
+export const COUNT_TABLE_RETURNED = 14; // tables that came back
+export const COUNT_TABLE_HIGH_WATER = 15; // greatest length of the list; the sum of two is the greater one
+export const DRIVER_COUNTERS = 16;
 
 // ---- Head of every control block of the WebAssembly engine ----
 
@@ -213,6 +221,42 @@ export const QUEUE_FAULT_A = 8; // u64, first offending value
 export const QUEUE_FAULT_B = 16; // u64, second offending value
 export const QUEUE_COUNTERS = 24; // u64[COUNTERS]
 export const QUEUE_HEAD_BYTES = 104;
+
+// ---- Indirect tables of a driver ----
+
+/** Strategies: where tables come from. */
+export const TABLES_NONE = 0;
+export const TABLES_SLAB = 1;
+export const TABLES_SLAB_BULK = 2;
+export const TABLES_LIST = 3;
+
+/** Most tables that are taken or given back at once (slab-bulk). */
+export const TABLES_BULK = 32;
+/** Bytes of a page of table memory: a power of two in this range, at most a 16th of the memory. */
+export const TABLES_PAGE_MIN = 16;
+export const TABLES_PAGE_MAX = 4096;
+
+/** Head of the block of a driver's tables: the u64 counters from COUNT_TABLE_HITS on, then what is in flight. */
+export const TABLES_IN_FLIGHT = 48; // u32 descriptors, u32 tables
+export const TABLES_HEAD_BYTES = 56;
+
+/** How the threshold of a driver moves. */
+export const THRESHOLD_FIXED = 0;
+export const THRESHOLD_ADAPTIVE = 1;
+export const THRESHOLD_HYSTERESIS = 2;
+
+/** Last changes of a threshold that are remembered: entry i is change i modulo this. */
+export const THRESHOLD_HISTORY = 64;
+export const CHANGE_BYTES = 16;
+export const CHANGE_ADDED = 0; // u64, buffers added before the one that brought the change about
+export const CHANGE_VALUE = 8; // u32
+
+/** Block of a driver's threshold. */
+export const THRESHOLD_CHANGES = 0; // u64, how many changes there were
+export const THRESHOLD_VALUE = 8; // u32
+export const THRESHOLD_LAP = 12; // u32
+export const THRESHOLD_PEAK = 16; // u32
+export const THRESHOLD_ENTRIES = 32;
 
 // ---- Faults: what broke a queue. errors.ts has code and text of each ----
 

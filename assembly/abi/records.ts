@@ -66,6 +66,13 @@ export function writableLength(rest: u64): u64 {
   return rest & ((<u64>DESC_F_WRITE) << 32) ? restLength(rest) : 0;
 }
 
+/** Of a buffer's first segment: the buffer has readable ones, which come first. */
+// @ts-ignore: decorator
+@inline
+export function isReadable(rest: u64): bool {
+  return (rest & ((<u64>DESC_F_WRITE) << 32)) == 0;
+}
+
 // @ts-ignore: decorator
 @inline
 export function token(tokens: usize, index: u32): u32 {

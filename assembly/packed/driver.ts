@@ -26,6 +26,9 @@ import {
   RING_EVENT_FLAGS_DISABLE,
   RING_EVENT_FLAGS_ENABLE,
   SEGMENT_BYTES,
+  THRESHOLD_ADAPTIVE,
+  THRESHOLD_FIXED,
+  THRESHOLD_HYSTERESIS,
 } from '../abi/layout';
 import {
   availBits,
@@ -53,6 +56,7 @@ import {
 import { Queue } from '../abi/queue';
 import {
   completionSet,
+  isReadable,
   restCount,
   restLength,
   restSegmentFlags,
@@ -62,7 +66,8 @@ import {
   writableLength,
 } from '../abi/records';
 import { Buffer, bufferAt, chainSegments, chainTable, wordAt, wordAtSet } from '../abi/state';
-import { Granules } from '../mm/granules';
+import { Tables } from '../indirect/tables';
+import { Threshold } from '../indirect/threshold';
 import { fence } from '../order';
 
 @unmanaged
@@ -77,7 +82,8 @@ export class PackedDriver extends Queue {
   nextId: usize;
   /** u16[size]: the id of the buffer whose head lies at a slot. Kept for in-order use only. */
   slotId: usize;
-  granules: Granules;
+  tables: Tables;
+  threshold: Threshold;
   eventIdx: bool;
   inOrder: bool;
   indirect: bool;
@@ -113,7 +119,8 @@ export class PackedDriver extends Queue {
     buffers: usize,
     nextId: usize,
     slotId: usize,
-    granules: Granules,
+    tables: Tables,
+    threshold: Threshold,
     eventIdx: bool,
     inOrder: bool,
     indirect: bool,
@@ -128,7 +135,8 @@ export class PackedDriver extends Queue {
     this.buffers = buffers;
     this.nextId = nextId;
     this.slotId = slotId;
-    this.granules = granules;
+    this.tables = tables;
+    this.threshold = threshold;
     this.eventIdx = eventIdx;
     this.inOrder = inOrder;
     this.indirect = indirect;
@@ -152,7 +160,8 @@ export class PackedDriver extends Queue {
     this.unkicked = 0;
     this.batchLeft = 0;
     this.batchLength = 0;
-    this.granules.reset();
+    this.tables.reset();
+    this.threshold.reset();
     memory.fill(this.buffers, 0, <usize>size * BUFFER_BYTES);
     // A ring of ids: in-order use never changes it.
     for (let id: u32 = 0; id < size; id++) wordAtSet(this.nextId, id, id + 1 < size ? id + 1 : 0);
@@ -186,7 +195,14 @@ export class PackedDriver extends Queue {
     const owner = availBits(this.availWrap);
     let bytes: u64 = 0;
     let fast: u32 = 0;
-    const until = min(n, min(held, size - slot));
+    const threshold = this.threshold;
+    let until = min(n, min(held, size - slot));
+    let observed: u32 = 0;
+    if (threshold.mode == THRESHOLD_ADAPTIVE && n > 0) {
+      observed = this.observeEmpty(segments);
+      // The one that takes the last slot is observed in addAny.
+      until = min(until, held - 1);
+    }
     for (; fast < until; fast++) {
       const rest = segmentRest(record);
       if (restCount(rest) != 1) break;
@@ -208,11 +224,13 @@ export class PackedDriver extends Queue {
       record += SEGMENT_BYTES;
       slot++;
     }
+    if (threshold.mode == THRESHOLD_HYSTERESIS && fast > 0)
+      threshold.observeSingles(fast, this.segmentsInFlight(), this.added);
     this.freeId = id;
     this.numFree = held - fast;
     this.bytesOut += bytes;
     this.moveTo(slot);
-    const added = fast == n ? <i32>n : this.addAny(record, tokens, fast, n);
+    const added = fast == n ? <i32>n : this.addAny(record, tokens, fast, n, observed);
     if (added <= 0) return added;
     this.inFlight += added;
     this.added += added;
@@ -232,13 +250,34 @@ export class PackedDriver extends Queue {
     } else this.nextAvail = slot;
   }
 
+  /** Segments of the buffers in flight, in the ring and in tables. */
+  private segmentsInFlight(): u32 {
+    const tables = this.tables;
+    return this.size - this.numFree - tables.count + tables.descriptors;
+  }
+
+  /** Lets the threshold see the first buffer of a burst if the ring is empty. Returns how many it has seen. */
+  private observeEmpty(record: usize): u32 {
+    const rest = segmentRest(record);
+    const count = restCount(rest);
+    if (this.numFree != this.size || count > this.size) return 0;
+    this.threshold.observe(count, isReadable(rest), this.numFree, 0, this.added);
+    return 1;
+  }
+
   /**
-   * Adds buffers of any shape, from the one with index `from` on, as far as they fit.
+   * Adds buffers of any shape, from the one with index `from` on, as far as they fit. The threshold has seen
+   * those below index `observed`.
    * @returns how many of the burst are added then, or RESULT_TOO_LONG if it is none for that reason
    */
-  private addAny(segments: usize, tokens: usize, from: u32, n: u32): i32 {
+  private addAny(segments: usize, tokens: usize, from: u32, n: u32, observed: u32): i32 {
     const size = this.size;
     const ring = this.ring;
+    const tables = this.tables;
+    const threshold = this.threshold;
+    const fixed = threshold.mode == THRESHOLD_FIXED;
+    const indirect = this.indirect;
+    let limit = threshold.value;
     let record = segments;
     let id = this.freeId;
     let free = this.numFree;
@@ -253,10 +292,15 @@ export class PackedDriver extends Queue {
         tooLong = true;
         break;
       }
-      let table: usize = 0;
+      if (!fixed && added >= observed) {
+        const before = size - free - tables.count + tables.descriptors;
+        threshold.observe(count, isReadable(segmentRest(record)), free, before, this.added + added);
+        limit = threshold.value;
+      }
+      let table: u32 = 0;
       // The order of these tests is part of the contract: no free descriptor, no table.
-      if (count > 1 && this.indirect && free > 0) {
-        table = this.granules.alloc(count);
+      if (indirect && free > 0 && (count > limit || count > free)) {
+        table = tables.alloc(count, min(n - added, free));
         if (table == 0) this.tableFailed++;
       }
       // Also where a table could not be had: nothing is written before the whole chain fits.
@@ -273,18 +317,19 @@ export class PackedDriver extends Queue {
       let total: u64 = 0;
       let writable: u64 = 0;
       if (table != 0) {
+        const at = <usize>Tables.address(table);
         for (let i: u32 = 0; i < count; i++) {
           const rest = segmentRest(record);
           const length = restLength(rest);
           const write = restSegmentFlags(rest) & DESC_F_WRITE;
-          const address = descriptor(table, i);
+          const address = descriptor(at, i);
           descAddrSet(address, segmentAddress(record));
           descRestSet(address, length, 0, write);
           total += length;
           writable += write ? length : 0;
           record += SEGMENT_BYTES;
         }
-        headAddr = table + this.addressOffset;
+        headAddr = at + this.addressOffset;
         headLen = count * DESC_BYTES;
         headFlags = DESC_F_INDIRECT;
         free--;
@@ -331,13 +376,14 @@ export class PackedDriver extends Queue {
       bufferAt(this.buffers, id).set(
         token(tokens, added),
         <u32>min<u64>(writable, 0xffff_ffff),
-        <u32>table,
+        table,
         count,
         head,
       );
       if (this.inOrder) wordAtSet(this.slotId, head, id);
       id = wordAt(this.nextId, id);
     }
+    tables.settle();
     this.freeId = id;
     this.numFree = free;
     this.nextAvail = slot;
@@ -434,14 +480,65 @@ export class PackedDriver extends Queue {
         handled = taken;
         continue;
       }
+      const tabled = this.getTables(completions, taken, max);
+      if (tabled > 0) {
+        taken += tabled;
+        continue;
+      }
       result = this.getOne(completions, taken);
       if (result <= 0) break;
       taken++;
     }
+    this.tables.settle();
     this.completed += taken;
     if (taken > handled) this.askFrom(this.nextUsed, this.usedWrap);
     // A bad descriptor that is not first in line waits for the next call.
     return taken > 0 || result >= 0 ? <i32>taken : result;
+  }
+
+  /** Takes buffers that have tables and a sound descriptor, as many as come in a row, to the records from `index` on. */
+  private getTables(completions: usize, index: u32, max: u32): u32 {
+    const size = this.size;
+    const ring = this.ring;
+    const tables = this.tables;
+    let slot = this.nextUsed;
+    let wrap = this.usedWrap;
+    let freeId = this.freeId;
+    let bytes: u64 = 0;
+    let taken = index;
+    for (; taken < max; taken++) {
+      const desc = descriptor(ring, slot);
+      const flags = descFlags(desc);
+      if (ownerBits(flags) != usedBits(wrap)) break;
+      const rest = descRest(desc);
+      const id = restId(rest);
+      if (id >= size) break;
+      const buffer = bufferAt(this.buffers, id);
+      const chain = buffer.chain;
+      const segments = chainSegments(chain);
+      const table = chainTable(chain);
+      const tokenWritable = buffer.tokenWritable;
+      const len = restLen(rest);
+      if (segments == 0 || table == 0 || len > <u32>(tokenWritable >> 32)) break;
+      completionSet(completions, taken, <u32>tokenWritable, len);
+      bytes += len;
+      buffer.segments = 0;
+      tables.takeBack(table, segments);
+      wordAtSet(this.nextId, id, freeId);
+      freeId = id;
+      if (++slot == size) {
+        slot = 0;
+        wrap = !wrap;
+      }
+    }
+    const some = taken - index;
+    this.nextUsed = slot;
+    this.usedWrap = wrap;
+    this.freeId = freeId;
+    this.numFree += some;
+    this.inFlight -= some;
+    this.bytesIn += bytes;
+    return some;
   }
 
   /**
@@ -477,7 +574,7 @@ export class PackedDriver extends Queue {
   /** Takes a used buffer out of flight and moves past its slots. */
   private retire(buffer: Buffer): void {
     const slots = buffer.slots;
-    if (buffer.table != 0) this.granules.free(buffer.table, buffer.segments);
+    if (buffer.table != 0) this.tables.free(buffer.table, buffer.segments);
     buffer.segments = 0;
     this.numFree += slots;
     this.inFlight--;
@@ -534,7 +631,7 @@ export class PackedDriver extends Queue {
         const table = chainTable(chain);
         let slots = chainSegments(chain);
         if (table != 0) {
-          this.granules.free(table, slots);
+          this.tables.free(table, slots);
           slots = 1;
         }
         buffer.segments = 0;
@@ -556,6 +653,7 @@ export class PackedDriver extends Queue {
       this.inFlight -= some;
       this.completed += some;
     }
+    this.tables.settle();
     if (taken > 0 && !asked) this.askFrom(this.nextUsed, this.usedWrap);
     return <i32>taken;
   }
@@ -668,13 +766,23 @@ export class PackedDriver extends Queue {
     this.batchLength = load<u32>(words, DRIVER_BATCH_LENGTH << 2);
   }
 
+  /** Another source of tables. Those in flight go back to the allocator and not to a list. */
+  setTables(strategy: u32, descriptors: u32, bound: u32, prefill: u32): void {
+    for (let id: u32 = 0; id < this.size; id++) {
+      const buffer = this.buffer(id);
+      buffer.table = Tables.address(buffer.table);
+    }
+    this.tables.configure(strategy, descriptors, bound, prefill);
+  }
+
   detachUnused(completion: usize): bool {
     for (let id: u32 = 0; id < this.size; id++) {
       const buffer = this.buffer(id);
       if (buffer.segments == 0) continue;
       completionSet(completion, 0, buffer.token, 0);
       this.numFree += buffer.slots;
-      if (buffer.table != 0) this.granules.free(buffer.table, buffer.segments);
+      if (buffer.table != 0) this.tables.free(buffer.table, buffer.segments);
+      this.tables.settle();
       buffer.segments = 0;
       // In-order use never changes the ring of ids; only a reset makes it usable again after this.
       if (!this.inOrder) {

@@ -25,11 +25,15 @@ import {
   RESULT_BROKEN,
   RESULT_TOO_LONG,
   SEGMENT_BYTES,
+  THRESHOLD_ADAPTIVE,
+  THRESHOLD_FIXED,
+  THRESHOLD_HYSTERESIS,
   USED_F_NO_NOTIFY,
 } from '../abi/layout';
 import { Queue } from '../abi/queue';
 import {
   completionSet,
+  isReadable,
   linked,
   restCount,
   segmentAddress,
@@ -57,7 +61,8 @@ import {
   usedIdx,
 } from '../abi/split';
 import { Buffer, bufferAt, chainPlace, chainSegments, chainTable, wordAt, wordAtSet } from '../abi/state';
-import { Granules } from '../mm/granules';
+import { Tables } from '../indirect/tables';
+import { Threshold } from '../indirect/threshold';
 import { fence } from '../order';
 
 @unmanaged
@@ -95,7 +100,8 @@ export class SplitDriver extends Queue {
   batchLeft: u32;
   batchLength: u32;
 
-  granules: Granules;
+  tables: Tables;
+  threshold: Threshold;
 
   init(
     size: u32,
@@ -104,7 +110,8 @@ export class SplitDriver extends Queue {
     used: usize,
     buffers: usize,
     next: usize,
-    granules: Granules,
+    tables: Tables,
+    threshold: Threshold,
     eventIdx: bool,
     inOrder: bool,
     indirect: bool,
@@ -118,7 +125,8 @@ export class SplitDriver extends Queue {
     this.used = used;
     this.buffers = buffers;
     this.next = next;
-    this.granules = granules;
+    this.tables = tables;
+    this.threshold = threshold;
     this.eventIdx = eventIdx;
     this.inOrder = inOrder;
     this.indirect = indirect;
@@ -140,7 +148,8 @@ export class SplitDriver extends Queue {
     this.oldest = 0;
     this.batchLeft = 0;
     this.batchLength = 0;
-    this.granules.reset();
+    this.tables.reset();
+    this.threshold.reset();
     memory.fill(this.buffers, 0, <usize>size * BUFFER_BYTES);
     // A ring of descriptors: in-order use never changes it (2.7.5.2).
     for (let i: u32 = 0; i < size; i++) wordAtSet(this.next, i, (i + 1) & (size - 1));
@@ -170,7 +179,14 @@ export class SplitDriver extends Queue {
     let head = this.freeHead;
     let bytes: u64 = 0;
     let fast: u32 = 0;
-    const until = min(n, this.numFree);
+    const threshold = this.threshold;
+    let until = min(n, this.numFree);
+    let observed: u32 = 0;
+    if (threshold.mode == THRESHOLD_ADAPTIVE && n > 0) {
+      observed = this.observeEmpty(segments);
+      // The one that takes the last descriptor is observed in addAny.
+      until = min(until, this.numFree - 1);
+    }
     for (; fast < until; fast++) {
       const rest = segmentRest(record);
       if (restCount(rest) != 1) break;
@@ -187,10 +203,12 @@ export class SplitDriver extends Queue {
       head = wordAt(nexts, head);
       record += SEGMENT_BYTES;
     }
+    if (threshold.mode == THRESHOLD_HYSTERESIS && fast > 0)
+      threshold.observeSingles(fast, this.segmentsInFlight(), this.added);
     this.freeHead = head;
     this.numFree -= fast;
     this.bytesOut += bytes;
-    const added = fast == n ? <i32>n : this.addAny(record, tokens, fast, n);
+    const added = fast == n ? <i32>n : this.addAny(record, tokens, fast, n, observed);
     if (added <= 0) return added;
     this.inFlight += added;
     this.added += added;
@@ -202,16 +220,37 @@ export class SplitDriver extends Queue {
     return added;
   }
 
+  /** Segments of the buffers in flight, in the ring and in tables. */
+  private segmentsInFlight(): u32 {
+    const tables = this.tables;
+    return this.size - this.numFree - tables.count + tables.descriptors;
+  }
+
+  /** Lets the threshold see the first buffer of a burst if the ring is empty. Returns how many it has seen. */
+  private observeEmpty(record: usize): u32 {
+    const rest = segmentRest(record);
+    const count = restCount(rest);
+    if (this.numFree != this.size || count > this.size) return 0;
+    this.threshold.observe(count, isReadable(rest), this.numFree, 0, this.added);
+    return 1;
+  }
+
   /**
-   * Adds buffers of any shape, from the one with index `from` on, as far as they fit.
+   * Adds buffers of any shape, from the one with index `from` on, as far as they fit. The threshold has seen
+   * those below index `observed`.
    * @returns how many of the burst are added then, or RESULT_TOO_LONG if it is none for that reason
    */
-  private addAny(segments: usize, tokens: usize, from: u32, n: u32): i32 {
+  private addAny(segments: usize, tokens: usize, from: u32, n: u32, observed: u32): i32 {
     const size = this.size;
     const mask = size - 1;
     const desc = this.desc;
     const nexts = this.next;
     const first = <u32>this.availIdxShadow;
+    const tables = this.tables;
+    const threshold = this.threshold;
+    const fixed = threshold.mode == THRESHOLD_FIXED;
+    const indirect = this.indirect;
+    let limit = threshold.value;
     let record = segments;
     let head = this.freeHead;
     let free = this.numFree;
@@ -224,10 +263,15 @@ export class SplitDriver extends Queue {
         tooLong = true;
         break;
       }
-      let table: usize = 0;
+      if (!fixed && added >= observed) {
+        const before = size - free - tables.count + tables.descriptors;
+        threshold.observe(count, isReadable(segmentRest(record)), free, before, this.added + added);
+        limit = threshold.value;
+      }
+      let table: u32 = 0;
       // The order of these tests is part of the contract: no free descriptor, no table.
-      if (count > 1 && this.indirect && free > 0) {
-        table = this.granules.alloc(count);
+      if (indirect && free > 0 && (count > limit || count > free)) {
+        table = tables.alloc(count, min(n - added, free));
         if (table == 0) this.tableFailed++;
       }
       // Also where a table could not be had: nothing is written before the whole chain fits.
@@ -240,9 +284,10 @@ export class SplitDriver extends Queue {
       let tail = head;
       let next = head;
       if (table != 0) {
+        const at = <usize>Tables.address(table);
         for (let i: u32 = 0; i < count; i++) {
           const rest = segmentRest(record);
-          const address = descriptor(table, i);
+          const address = descriptor(at, i);
           descAddrSet(address, segmentAddress(record));
           descRestSet(address, linked(rest, i + 1));
           total += restLen(rest);
@@ -251,7 +296,7 @@ export class SplitDriver extends Queue {
         }
         assert(head <= mask);
         const address = descriptor(desc, head);
-        descAddrSet(address, table + this.addressOffset);
+        descAddrSet(address, at + this.addressOffset);
         descRestSet(address, packRest(count * DESC_BYTES, DESC_F_INDIRECT, 0));
         next = wordAt(nexts, head);
         free--;
@@ -275,13 +320,14 @@ export class SplitDriver extends Queue {
       bufferAt(this.buffers, head).set(
         token(tokens, added),
         <u32>min<u64>(writable, 0xffff_ffff),
-        <u32>table,
+        table,
         count,
         this.inOrder ? (first + added) & 0xffff : tail,
       );
       availRingSet(this.avail, (first + added) & mask, head);
       head = next;
     }
+    tables.settle();
     this.freeHead = head;
     this.numFree = free;
     this.bytesOut += bytes;
@@ -358,6 +404,12 @@ export class SplitDriver extends Queue {
         this.bytesIn += bytes;
         this.lastUsed = last;
         if (taken == until) break;
+        const tabled = this.getTables(completions, taken, until);
+        if (tabled > 0) {
+          taken += tabled;
+          last += <u16>tabled;
+          continue;
+        }
         result = this.getOne(completions, taken, usedElemPair(usedElem(used, <u32>last & mask)));
         if (result <= 0) break;
         taken++;
@@ -366,8 +418,47 @@ export class SplitDriver extends Queue {
       this.completed += taken - from;
       if (taken > from) this.askFrom(last);
     }
+    this.tables.settle();
     // A bad entry that is not first in line waits for the next call.
     return taken > 0 || result >= 0 ? <i32>taken : result;
+  }
+
+  /** Takes buffers that have tables and a sound entry, as many as come in a row, to the records from `index` on. */
+  private getTables(completions: usize, index: u32, until: u32): u32 {
+    const size = this.size;
+    const mask = size - 1;
+    const used = this.used;
+    const tables = this.tables;
+    let last = this.lastUsed;
+    let free = this.freeHead;
+    let bytes: u64 = 0;
+    let taken = index;
+    for (; taken < until; taken++) {
+      const pair = usedElemPair(usedElem(used, <u32>last & mask));
+      const id = pairId(pair);
+      const len = pairLen(pair);
+      if (id >= size) break;
+      const buffer = bufferAt(this.buffers, id);
+      const chain = buffer.chain;
+      const segments = chainSegments(chain);
+      const table = chainTable(chain);
+      const tokenWritable = buffer.tokenWritable;
+      if (segments == 0 || table == 0 || len > <u32>(tokenWritable >> 32)) break;
+      completionSet(completions, taken, <u32>tokenWritable, len);
+      bytes += len;
+      buffer.segments = 0;
+      tables.takeBack(table, segments);
+      wordAtSet(this.next, id, free);
+      free = id;
+      last++;
+    }
+    const some = taken - index;
+    this.freeHead = free;
+    this.numFree += some;
+    this.inFlight -= some;
+    this.bytesIn += bytes;
+    this.lastUsed = last;
+    return some;
   }
 
   /** Takes the buffer of one used entry of any kind. 1, or 0 if it is bad and not the first, or RESULT_BROKEN. */
@@ -385,7 +476,7 @@ export class SplitDriver extends Queue {
     }
     completionSet(completions, index, buffer.token, len);
     this.numFree += buffer.slots;
-    if (buffer.table != 0) this.granules.free(buffer.table, segments);
+    if (buffer.table != 0) this.tables.free(buffer.table, segments);
     buffer.segments = 0;
     wordAtSet(this.next, buffer.place, this.freeHead);
     this.freeHead = id;
@@ -431,7 +522,7 @@ export class SplitDriver extends Queue {
         const table = chainTable(chain);
         let slots = chainSegments(chain);
         if (table != 0) {
-          this.granules.free(table, slots);
+          this.tables.free(table, slots);
           slots = 1;
         }
         buffer.segments = 0;
@@ -449,6 +540,7 @@ export class SplitDriver extends Queue {
       this.completed += some;
       this.lastUsed += <u16>some;
     }
+    this.tables.settle();
     if (taken > 0 && !asked) this.askFrom(this.lastUsed);
     return <i32>taken;
   }
@@ -554,6 +646,15 @@ export class SplitDriver extends Queue {
     this.batchLength = load<u32>(words, DRIVER_BATCH_LENGTH << 2);
   }
 
+  /** Another source of tables. Those in flight go back to the allocator and not to a list. */
+  setTables(strategy: u32, descriptors: u32, bound: u32, prefill: u32): void {
+    for (let head: u32 = 0; head < this.size; head++) {
+      const buffer = this.buffer(head);
+      buffer.table = Tables.address(buffer.table);
+    }
+    this.tables.configure(strategy, descriptors, bound, prefill);
+  }
+
   detachUnused(completion: usize): bool {
     for (let head: u32 = 0; head < this.size; head++) {
       const buffer = this.buffer(head);
@@ -561,7 +662,8 @@ export class SplitDriver extends Queue {
       if (segments == 0) continue;
       completionSet(completion, 0, buffer.token, 0);
       this.numFree += buffer.slots;
-      if (buffer.table != 0) this.granules.free(buffer.table, segments);
+      if (buffer.table != 0) this.tables.free(buffer.table, segments);
+      this.tables.settle();
       buffer.segments = 0;
       // In-order use never changes the ring of descriptors; only a reset makes it usable again after this.
       if (!this.inOrder) {

@@ -14,6 +14,94 @@ export interface LocalAreas {
 export type RingFormat = 'split' | 'packed';
 
 /**
+ * Where tables of indirect descriptors come from.
+ * - `none`: each from the general allocator, as long as it has to be.
+ * - `slab`: those that fit from a slab cache of tables of one size.
+ * - `slab-bulk`: the same, taken ahead and given back several at a time.
+ * - `list`: those that fit from a list, last in, first out, to which they come back.
+ */
+export type TableStrategy = 'none' | 'slab' | 'slab-bulk' | 'list';
+
+/**
+ * The cache of a driver's tables. A buffer fits it if it has at most `descriptors` segments; tables of others
+ * come from the general allocator. All books are kept in private memory. Every engine takes tables from the
+ * same addresses:
+ *
+ * - Table memory is granules of 16 bytes, pages of `tablePages(length)` granules (src/engine/table-pages.ts),
+ *   and blocks of 2^order pages that lie at multiples of their size: at first the largest that fit, from the
+ *   start on. A block is the lower half of the smallest one that will do, of several the one that became free
+ *   last. A block that comes back becomes one with its free buddy.
+ * - A slab is a page cut into objects of one size. A cache takes an object from the slab that was full and got
+ *   one back last, or else was made last; within a slab the object that came back last, at first the lowest.
+ *   Without such a slab it makes one. A slab without an object in use stays until a block cannot be had: then
+ *   all such slabs of all caches give their pages back, in ascending order, and the block is looked for again.
+ * - The general allocator has a cache for each power of two of granules up to a page and takes the smallest
+ *   that will do; what is longer is a block of pages.
+ * - `slab`: a cache of its own with objects of exactly `descriptors` granules. Where those are longer than a
+ *   page there is no cache, and all tables come from the general allocator.
+ * - `slab-bulk`: where a burst wants a table and has none left, it takes up to TABLES_BULK, no more than there
+ *   are buffers left in the burst or free descriptors, and uses the last of them first. What is left at the
+ *   end of the burst is given back, in the order in which it was taken. Tables that come back are collected
+ *   and given back at the end of the burst, or when TABLES_BULK have come.
+ * - `list`: a table that fits is the first of the list, or else `descriptors` granules of the general
+ *   allocator. It comes back to the front of the list, or to the allocator where the list has `bound` tables.
+ *   Where the allocator has not so much, the buffer gets a table of its own length, as without a cache.
+ *   `prefill` tables are put there at the start and at each reset, as far as they can be had. Where the
+ *   allocator has nothing for a table of a buffer's own length, the list is emptied, from its front on, and the
+ *   allocator asked again.
+ * - Another cache: the list is emptied and the old slab cache closed, whose slabs give their pages back once
+ *   nothing of them is in use. Tables in flight go back to the allocator.
+ * - A restored ring: nothing is free but what no buffer in flight has. Their tables are noted by ascending
+ *   address, and go back to the allocator. Free objects of their slabs are in ascending order.
+ */
+export interface TableConfig {
+  strategy: TableStrategy;
+  /** Descriptors of each table of the cache: 2 … 256. */
+  descriptors: number;
+  /** Most tables that a list keeps. */
+  bound: number;
+  /** Tables that a list has from the start. */
+  prefill: number;
+}
+
+/**
+ * When a buffer goes through a table: one free descriptor is needed; then if it has more segments than there are
+ * free descriptors, or more than the threshold. A table that cannot be had means direct descriptors, and those
+ * count against the free ones.
+ *
+ * - `always`: the threshold is 1. `static`: it is `threshold`.
+ * - `adaptive` (2012): it starts at the queue size and becomes (threshold >> 1) | 1 before each buffer that comes
+ *   under stress: one with readable segments that has as many segments as there are free descriptors or more, one
+ *   without when all descriptors are free.
+ * - `adaptive-hysteresis`: it starts at the queue size, too, and becomes (threshold >> 1) | 1 before each buffer
+ *   that does not fit as direct descriptors. After each `size` segments without such a buffer, if never more
+ *   than size - (size >> 2) segments were in flight at once (however they were laid out), it becomes
+ *   min(size, (threshold << 1) | 1).
+ *
+ * Also buffers of one segment and those that are not added count, but not those that are longer than the queue.
+ */
+export interface PolicyConfig {
+  policy: 'always' | 'static' | 'adaptive' | 'adaptive-hysteresis';
+  /** `static` only: 1 … 32768. */
+  threshold: number;
+}
+
+/** A change of the threshold. */
+export interface ThresholdChange {
+  /** Buffers that were added before the one that brought it about. */
+  added: number;
+  threshold: number;
+}
+
+/** A threshold as it is. */
+export interface ThresholdState {
+  threshold: number;
+  /** `adaptive-hysteresis`: segments since the last look, and the most in flight at once since then. */
+  lap: number;
+  peak: number;
+}
+
+/**
  * What a device does with its translation cache, the windows of guest memory that it has resolved, before each
  * chain. `lazy`: sets the one field that makes it empty, and that only where a chain needs the cache. `eager`:
  * clears all of its 104 bytes. Results are the same.
@@ -28,8 +116,10 @@ export interface DriverRingConfig {
   eventIdx: boolean;
   /** IN_ORDER is negotiated: buffers come back in the order in which they were added. */
   inOrder: boolean;
-  /** INDIRECT_DESC is negotiated and more than one segment goes through a table. */
+  /** INDIRECT_DESC is negotiated and tables are used. */
   indirect: boolean;
+  policy: PolicyConfig;
+  cache: TableConfig;
   /** A used length above the writable part breaks the queue instead of being clamped. */
   strict: boolean;
   /** Added to the local address of a table, modulo 2^64, to make the address that the device is told. */
@@ -68,6 +158,8 @@ export interface BufferState {
   writable: number;
   /** Local address of its indirect table, 0 for a direct chain. */
   table: number;
+  /** Granules of memory that the table has, 0 for a direct chain: its segments or more. */
+  room: number;
   /**
    * Split: its descriptors in chain order; the head alone where there is a table. Packed: its ring slots.
    * Both from private memory.
@@ -93,8 +185,7 @@ export interface DriverRingState {
    */
   batchLeft: number;
   batchLength: number;
-  /** Where the next search for table memory starts, in granules. */
-  cursor: number;
+  threshold: ThresholdState;
 }
 
 /** An element in flight, as the device ring remembers it. */
@@ -153,6 +244,7 @@ export interface Ring {
  *   others of the batch are completed before it, each with its whole writable length. A batch of more
  *   buffers than used.idx allows (split) or than are in flight is a fault. Descriptors are then used in ring
  *   order: the list of free ones stays 0, 1, 2 … size-1, 0, 1 …, whatever came back.
+ * - When a buffer goes through a table: `PolicyConfig`. Where the table is: `TableConfig`.
  * - kickPrepare with nothing added since the last one: the flags alone decide, and it counts as any other.
  *   Where an event index or a descriptor would decide, no event was passed: 0, and nothing is counted.
  *
@@ -176,11 +268,6 @@ export interface Ring {
  *   comes back is put in front as a whole, in chain order.
  * - `next` is 0 in a descriptor without NEXT. A descriptor with INDIRECT has no other flag.
  * - A table uses its descriptors in order: next = 1, 2, …
- * - Tables are cut from 16-byte granules. The search starts at a cursor, goes to the end and once more
- *   from the start; a table may not wrap. After an allocation the cursor is behind it, after a release
- *   at its start.
- * - A buffer of one segment never goes through a table. Where no descriptor is free, no table is tried.
- *   A table that cannot be had means direct descriptors, and those count against the free ones.
  * - used_event is written only with EVENT_IDX, avail.flags only without; both each time that callbacks are
  *   enabled or disabled, also when nothing changes. Callbacks disabled under
  *   EVENT_IDX: used_event = position + EVENT_FAR.
@@ -192,8 +279,20 @@ export interface DriverRing extends Ring {
   readonly numFree: number;
   /** Buffers in flight. */
   readonly inFlight: number;
-  /** Tables of indirect descriptors in flight, in bytes. */
+  /** Tables of indirect descriptors in flight: their descriptors in use, in bytes. */
   readonly tableBytes: number;
+  /** Tables in flight. */
+  readonly tableCount: number;
+  /** Tables in the list. */
+  readonly listLength: number;
+  /** Table memory that is in use or kept by a cache, in bytes: whole pages. */
+  readonly tableMemory: number;
+  /** Another cache, also with buffers in flight. */
+  setTables(cache: TableConfig): void;
+  /** Gives tables of the list back until `length` are left, and the pages of slabs without a table in use. */
+  trimTables(length: number): void;
+  /** The threshold, and its last changes, at most THRESHOLD_HISTORY; `changes` counts all of them. */
+  readonly threshold: { value: number; changes: number; history: ThresholdChange[] };
   /**
    * Adds up to `n` buffers described by the segment records at `segments`, with their tokens at `tokens`.
    * avail.idx is published once. Returns how many were added: fewer than `n` where the ring is full (then

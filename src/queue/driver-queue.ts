@@ -2,9 +2,19 @@ import * as L from '../../assembly/abi/layout.js';
 import type { DriverRing, DriverRingConfig, Engine, LocalAreas } from '../engine/engine.js';
 import { show, VringError } from '../errors.js';
 import type { Arena, LinearMemory } from '../memory.js';
+import type { QueueStats } from '../stats.js';
 import { Burst } from './burst.js';
 import { integer } from './check.js';
 import { Completions } from './completions.js';
+import {
+  checkPolicy,
+  checkTables,
+  type IndirectOptions,
+  readTables,
+  type TableOptions,
+  type TableStats,
+  type ThresholdStats,
+} from './indirect.js';
 import { type DriverInspection, inspectDriver } from './inspect/inspect.js';
 import {
   type Areas,
@@ -17,17 +27,6 @@ import {
   type Segment,
 } from './queue.js';
 import { checkDriverState, type DriverState } from './state.js';
-
-/** How buffers of more than one segment are laid out when INDIRECT_DESC is negotiated. */
-export interface IndirectOptions {
-  /** `always`: through a table (default). `never`: as a chain of direct descriptors. */
-  policy?: 'always' | 'never';
-  /**
-   * Memory for the tables: bytes to take from the arena (default 256 per descriptor, at most 1 MiB), or a
-   * range of the engine's memory that the device can reach. Where it is exhausted, buffers go direct.
-   */
-  memory?: number | { address: number; length: number };
-}
 
 export interface DriverQueueOptions extends QueueOptions {
   /** Called by `kick` when the device is to be notified. */
@@ -52,6 +51,12 @@ export interface Completion {
   length: number;
 }
 
+/** Counts of a driver queue. */
+export interface DriverStats extends QueueStats {
+  tables: TableStats;
+  threshold: ThresholdStats;
+}
+
 const TABLE_BYTES_PER_DESCRIPTOR = 256;
 const TABLE_BYTES_MAX = 1 << 20;
 const SCRATCH_SEGMENTS = 64;
@@ -65,6 +70,7 @@ const SCRATCH_SEGMENTS = 64;
 export class DriverQueue extends Queue<DriverRing> {
   private readonly engine: Engine;
   private readonly tableOption: IndirectOptions['memory'];
+  private tableOptions: TableOptions;
   private plan: RingPlan;
   /** What areas that were given held before they were cleared; `restore` puts it back. */
   private before: Uint8Array[] | undefined;
@@ -77,21 +83,28 @@ export class DriverQueue extends Queue<DriverRing> {
     const checked = checkOptions(options);
     const { notify, strict = false, addressOffset = 0, indirect: tableOptions = {} } = options;
     if (typeof tableOptions !== 'object' || tableOptions === null)
-      throw new VringError('EINVAL', `indirect must be {policy, memory}, got ${show(tableOptions)}`);
+      throw new VringError('EINVAL', `indirect must be {policy, memory, tables}, got ${show(tableOptions)}`);
     if (notify !== undefined && typeof notify !== 'function')
       throw new VringError('EINVAL', `notify must be a function, got ${show(notify)}`);
     if (typeof strict !== 'boolean')
       throw new VringError('EINVAL', `strict must be a boolean, got ${show(strict)}`);
     if (typeof addressOffset !== 'bigint' && !Number.isSafeInteger(addressOffset))
       throw new VringError('EINVAL', `addressOffset must be a whole number, got ${show(addressOffset)}`);
-    const { policy = 'always', memory: tableOption } = tableOptions;
-    if (policy !== 'always' && policy !== 'never')
-      throw new VringError('EINVAL', `indirect.policy must be 'always' or 'never', got ${show(policy)}`);
-    const indirect = checked.indirect && policy === 'always';
+    const { memory: tableOption, tables: cacheOptions = {} } = tableOptions;
+    const policy = checkPolicy(tableOptions);
+    const cache = checkTables(cacheOptions, 'indirect.tables', checked.size);
+    const indirect = checked.indirect && policy !== undefined;
     const plan = planRing(
       memory,
       arena,
-      { ...checked, indirect, strict, addressOffset: BigInt(addressOffset) },
+      {
+        ...checked,
+        indirect,
+        policy: policy ?? { policy: 'always', threshold: 1 },
+        cache,
+        strict,
+        addressOffset: BigInt(addressOffset),
+      },
       options.areas,
       tableOption,
     );
@@ -111,6 +124,7 @@ export class DriverQueue extends Queue<DriverRing> {
     }
     this.engine = engine;
     this.tableOption = tableOption;
+    this.tableOptions = cacheOptions;
     this.plan = plan;
     this.before = before;
     this.notify = notify;
@@ -135,6 +149,37 @@ export class DriverQueue extends Queue<DriverRing> {
   /** Bytes of indirect tables that are with the device. */
   get tableBytes(): number {
     return this.core.tableBytes;
+  }
+
+  /** Counts since the queue was created. */
+  override stats(): DriverStats {
+    const { cache, indirect, policy } = this.plan.config;
+    return {
+      ...super.stats(),
+      tables: readTables(this.core, cache),
+      threshold: { policy: indirect ? policy.policy : 'never', ...this.core.threshold },
+    };
+  }
+
+  /**
+   * Takes indirect tables from elsewhere from now on; at any time, also with buffers in flight, whose tables go
+   * back to the allocator. What was cached goes there at once.
+   * @throws VringError EINVAL; nothing was changed
+   */
+  setTables(options: TableOptions): void {
+    const cache = this.counted(() => checkTables(options, 'tables', this.size));
+    this.core.setTables(cache);
+    this.tableOptions = { ...options };
+    this.plan = { ...this.plan, config: { ...this.plan.config, cache } };
+  }
+
+  /**
+   * Gives cached tables back to the allocator until `length` are left in the list, and the pages in which no table
+   * is in use or in the list.
+   */
+  trimTables(length = 0): void {
+    this.counted(() => integer(length, 'length', 0, L.QUEUE_SIZE_MAX));
+    this.core.trimTables(length);
   }
 
   /**
@@ -341,7 +386,8 @@ export class DriverQueue extends Queue<DriverRing> {
     this.checkReleased();
     const next = this.counted(() => {
       checkSize(this.ring, size);
-      return this.build({ ...this.plan.config, size }, areas);
+      const cache = checkTables(this.tableOptions, 'tables', size);
+      return this.build({ ...this.plan.config, size, cache }, areas);
     });
     const tokens = this.drain();
     this.adopt(next);
@@ -375,7 +421,7 @@ export class DriverQueue extends Queue<DriverRing> {
     // The state belongs to the ring as it is now, also if it comes back to this queue.
     this.before = undefined;
     const { ring, size, eventIdx, inOrder, areas, tables } = this.plan.config;
-    const counts = Array.from({ length: L.COUNTERS }, (_, index) => this.core.counter(index));
+    const counts = Array.from({ length: L.DRIVER_COUNTERS }, (_, index) => this.core.counter(index));
     return {
       side: 'driver',
       version: 1,
@@ -426,7 +472,7 @@ export class DriverQueue extends Queue<DriverRing> {
    * works on a broken queue.
    */
   inspect(): DriverInspection {
-    const known = { fault: this.fault, stats: this.stats() };
+    const known = { fault: this.fault, stats: super.stats() };
     return inspectDriver(this.core.save(), this.plan.config, known, this.memory.buffer);
   }
 

@@ -188,7 +188,8 @@ export abstract class Queue<R extends Ring> {
 
   /** Puts another ring in the place of the present one, which goes; the counts go on. */
   protected replace(core: R, size: number): void {
-    for (let index = 0; index < L.COUNTERS; index++) core.addCounter(index, this.core.counter(index));
+    const counters = this.side === 'driver' ? L.DRIVER_COUNTERS : L.COUNTERS;
+    for (let index = 0; index < counters; index++) core.addCounter(index, this.core.counter(index));
     this.core.release();
     this.core = core;
     this.size = size;

@@ -11,7 +11,9 @@ import type {
   ElementState,
   LocalAreas,
   RingFormat,
+  ThresholdState,
 } from '../engine/engine.js';
+import { byTable, tablePages } from '../engine/table-pages.js';
 import { show, VringError } from '../errors.js';
 
 /** What saved queues of both sides have in common. */
@@ -39,6 +41,8 @@ export interface DeviceState extends SavedQueue, DeviceRingState {
   side: 'device';
 }
 
+/** Granules of the longest table: room for as many as the longest queue has, in a block of pages. */
+const ROOM_MAX = 2 * L.QUEUE_SIZE_MAX;
 const U16 = 0xffff;
 const U32 = 0xffffffff;
 
@@ -89,7 +93,7 @@ function checkQueue(
   for (const key of ['ring', 'size', 'eventIdx', 'inOrder'] as const)
     if (state[key] !== config[key]) bad(`${key} is ${show(state[key])}, this queue has ${show(config[key])}`);
   const areas = record(state.areas, 'areas');
-  const counts = array(state.counts, 'counts', L.COUNTERS);
+  const counts = array(state.counts, 'counts', side === 'driver' ? L.DRIVER_COUNTERS : L.COUNTERS);
   return {
     version: 1,
     ring: config.ring,
@@ -111,7 +115,10 @@ function claim(taken: Set<number>, index: number, what: string): void {
   taken.add(index);
 }
 
-function checkBuffer(value: unknown, what: string, config: DriverRingConfig): BufferState {
+/** What a saved driver queue is checked against. */
+type Shape = Pick<DriverRingConfig, 'ring' | 'size' | 'eventIdx' | 'inOrder'>;
+
+function checkBuffer(value: unknown, what: string, config: Shape): BufferState {
   const { ring, size } = config;
   const buffer = record(value, what);
   const segments = int(buffer.segments, `${what}.segments`, 1, size);
@@ -120,6 +127,7 @@ function checkBuffer(value: unknown, what: string, config: DriverRingConfig): Bu
   const descriptors = array(buffer.descriptors, `${what}.descriptors`, size).map((index, i) =>
     int(index, `${what}.descriptors[${i}]`, 0, size - 1),
   );
+  const room = table === 0 ? 0 : int(buffer.room, `${what}.room`, segments, ROOM_MAX);
   const wanted = table === 0 ? segments : 1;
   if (descriptors.length !== wanted) bad(`${what} has ${descriptors.length} descriptors, not ${wanted}`);
   if (ring === 'split' && descriptors[0] !== id) bad(`${what} has id ${id}, but starts at ${descriptors[0]}`);
@@ -133,27 +141,42 @@ function checkBuffer(value: unknown, what: string, config: DriverRingConfig): Bu
     segments,
     writable: int(buffer.writable, `${what}.writable`, 0, U32),
     table,
+    room,
     descriptors,
   };
 }
 
-/** Tables lie in their memory, on granules, and none in another. */
+/**
+ * Tables lie where the allocator could have put them: in a slab page, all of one size, or in a block of pages;
+ * and none in another.
+ */
 function checkTables(buffers: BufferState[], tables: { address: number; length: number }): void {
-  const ranges = buffers
-    .filter(({ table }) => table !== 0)
-    .map(({ table, segments }) => ({ start: table, end: table + segments * L.DESC_BYTES }))
-    .sort((a, b) => a.start - b.start);
-  let end = tables.address;
-  for (const range of ranges) {
-    if ((range.start - tables.address) % L.DESC_BYTES !== 0 || range.start < end)
-      bad(`the table at ${range.start} overlaps another or leaves the table memory`);
-    end = range.end;
+  const { pages, granules } = tablePages(tables.length);
+  let end = 0; // of the table before, in granules
+  let before = { page: -1, room: 0 };
+  for (const { table, room } of byTable(buffers)) {
+    const granule = (table - tables.address) / L.DESC_BYTES;
+    if (!Number.isInteger(granule) || granule < end)
+      bad(`the table at ${table} overlaps another or leaves the table memory`);
+    end = granule + room;
+    if (end > pages * granules)
+      bad(`a table ends at ${table + room * L.DESC_BYTES}, behind the table memory`);
+    const page = Math.floor(granule / granules);
+    const within = granule % granules;
+    const blocks = room / granules;
+    const placed =
+      room <= granules
+        ? within % room === 0 && within + room <= granules
+        : Number.isInteger(Math.log2(blocks)) && within === 0 && page % blocks === 0;
+    if (!placed) bad(`the table at ${table} with room for ${room} lies where the allocator puts none`);
+    if (page === before.page && room !== before.room)
+      bad(`the table at ${table} has room for ${room}, others of its page for ${before.room}`);
+    before = { page, room };
   }
-  if (end > tables.address + tables.length) bad(`a table ends at ${end}, behind the table memory`);
 }
 
 /** @throws VringError EINVAL */
-export function checkDriverState(state: unknown, config: DriverRingConfig, memoryBytes: number): DriverState {
+export function checkDriverState(state: unknown, config: Shape, memoryBytes: number): DriverState {
   const { ring, size, inOrder } = config;
   const given = record(state, 'it');
   const queue = checkQueue(given, 'driver', config);
@@ -206,17 +229,21 @@ export function checkDriverState(state: unknown, config: DriverRingConfig, memor
     buffers,
     batchLeft,
     batchLength: int(given.batchLength, 'batchLength', 0, batchLeft > 0 ? last.writable : 0),
-    cursor: int(given.cursor, 'cursor', 0, Math.floor(tables.length / L.DESC_BYTES)),
+    threshold: checkThreshold(given.threshold, size),
+  };
+}
+
+function checkThreshold(value: unknown, size: number): ThresholdState {
+  const { threshold, lap, peak } = record(value, 'threshold');
+  return {
+    threshold: int(threshold, 'threshold.threshold', 1, L.QUEUE_SIZE_MAX),
+    lap: int(lap, 'threshold.lap', 0, size - 1),
+    peak: int(peak, 'threshold.peak', 0, U32),
   };
 }
 
 /** In-order use: buffers lie one behind the other, and what is free behind the youngest. */
-function checkOrder(
-  buffers: BufferState[],
-  free: number[],
-  used: number,
-  { ring, size }: DriverRingConfig,
-): void {
+function checkOrder(buffers: BufferState[], free: number[], used: number, { ring, size }: Shape): void {
   let next = ring === 'packed' ? used & 0x7fff : (buffers[0]?.id ?? free[0] ?? 0);
   buffers.forEach(({ descriptors }, i) => {
     if (descriptors[0] !== next)

@@ -53,6 +53,8 @@ function setUp(options: Options = {}) {
     indirect,
     strict,
     addressOffset: 0n,
+    policy: { policy: 'always', threshold: 1 },
+    cache: { strategy: 'none', descriptors: 4, bound: 0, prefill: 0 },
     tables: { address: TABLES, length: tables },
   });
   const regions = new Regions(options.regions ?? [{ guest: 0, length: MEMORY, local: 0 }], MEMORY);

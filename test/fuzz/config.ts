@@ -1,4 +1,5 @@
 import type { RingFormat, TranslationStrategy } from '../../src/engine/engine.js';
+import type { IndirectOptions, TableOptions } from '../../src/index.js';
 import type { Random } from './prng.js';
 
 /** Whose peer is hostile. The other side exists, too, and plays by the rules. */
@@ -18,6 +19,8 @@ export interface Config {
   translation: TranslationStrategy;
   /** 16-byte granules of table memory. */
   granules: number;
+  policy: NonNullable<IndirectOptions['policy']>;
+  tables: TableOptions;
   guest: GuestMap;
   victim: Victim;
   /** The hostile side is the peer alone: the queue of that side does nothing. */
@@ -36,7 +39,19 @@ const LARGE = { split: [64, 256], packed: [64, 100, 255] };
 const GUESTS: readonly GuestMap[] = ['low', 'high', 'top', 'straddling'];
 const VICTIMS: readonly Victim[] = ['driver', 'device', 'device', 'both', 'both'];
 const GRANULES = [0, 1, 3, 8, 16, 64];
+const POLICIES = ['always', 'always', 'never', 'static', 'adaptive', 'adaptive-hysteresis'] as const;
+/** Of a static policy. */
+export const THRESHOLD = 2;
+const STRATEGIES = ['none', 'slab', 'slab-bulk', 'list', 'list'] as const;
 const HOSTILITY = [1, 4, 10, 20, 35, 60];
+
+/** A cache of any kind, mostly of small tables. */
+export const chooseTables = (random: Random): TableOptions => ({
+  strategy: random.pick(STRATEGIES),
+  descriptors: 2 + random.below(random.once(8) ? 31 : 4),
+  bound: 4 + random.below(8),
+  prefill: random.below(4),
+});
 
 export function chooseConfig(random: Random): Config {
   const flag = () => random.once(2);
@@ -52,6 +67,8 @@ export function chooseConfig(random: Random): Config {
     strict: random.once(4),
     translation: flag() ? 'lazy' : 'eager',
     granules: random.pick(GRANULES),
+    policy: random.pick(POLICIES),
+    tables: chooseTables(random),
     guest: random.pick(GUESTS),
     victim,
     raw: victim !== 'both' && random.once(3),

@@ -17,6 +17,8 @@ const DRIVER = {
   enableCallbacksPrepare: 2,
   poll: 3,
   enableCallbacksDelayed: 3,
+  setTables: 1,
+  trimTables: 1,
   saveDriver: 1,
 };
 

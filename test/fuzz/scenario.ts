@@ -1,6 +1,7 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { DeviceState, DriverState, QueueStats } from '../../src/index.js';
 import { Attack } from './attack.js';
-import type { Config } from './config.js';
+import { type Config, chooseTables } from './config.js';
 import { forge } from './forged-state.js';
 import { Layout } from './layout.js';
 import type { Kind, Op } from './ops.js';
@@ -418,6 +419,16 @@ export class Scenario {
         this.both('driver', kind, (w) => w.answer(w.driver.poll(opaque)), opaque);
         return;
       }
+      case 'setTables': {
+        const options = chooseTables(random);
+        this.both('driver', kind, (w) => w.driver.setTables(options), options.strategy);
+        return;
+      }
+      case 'trimTables': {
+        const length = random.below(5);
+        this.both('driver', kind, (w) => w.driver.trimTables(length), length);
+        return;
+      }
       case 'disableCallbacks':
         this.both('driver', kind, (w) => w.driver.disableCallbacks());
         return;
@@ -705,7 +716,7 @@ function sameStats(a: QueueStats, b: QueueStats): boolean {
   for (const key in a) {
     const name = key as keyof QueueStats;
     if (name === 'errors') continue;
-    if (a[name] !== b[name]) return false;
+    if (!isDeepStrictEqual(a[name], b[name])) return false;
   }
   const [mine, theirs] = [Object.entries(a.errors), b.errors];
   return (

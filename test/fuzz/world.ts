@@ -13,7 +13,7 @@ import {
   VringError,
 } from '../../src/index.js';
 import { ENGINES, type EngineName, loader } from '../support/engines.js';
-import type { Config } from './config.js';
+import { type Config, THRESHOLD } from './config.js';
 import { ARENA, FILLERS, FIXED, GUARD, type Layout, type Range } from './layout.js';
 
 /** Sizes of the record arrays. */
@@ -101,7 +101,12 @@ export class World {
       features,
       areas,
       strict,
-      indirect: { memory: tables },
+      indirect: {
+        policy: config.policy,
+        ...(config.policy === 'static' && { threshold: THRESHOLD }),
+        memory: tables,
+        tables: config.tables,
+      },
       ...(callbacks && { notify: strike }),
     });
     this.device = host.deviceQueue({

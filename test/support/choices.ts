@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import type { TableOptions } from '../../src/index.js';
 import type { EngineName } from './engines.js';
 import type { Config } from './lockstep.js';
 
@@ -25,6 +26,22 @@ const packedSizes = fc.oneof(
 const split = fc.record({ ring: fc.constant('split' as const), size: splitSizes });
 const packed = fc.record({ ring: fc.constant('packed' as const), size: packedSizes });
 
+/** Caches of every kind, mostly of small tables. */
+export const tableOptions: fc.Arbitrary<TableOptions> = fc
+  .record(
+    {
+      strategy: fc.constantFrom('none' as const, 'slab' as const, 'slab-bulk' as const, 'list' as const),
+      descriptors: fc.oneof(fc.integer({ min: 2, max: 6 }), fc.integer({ min: 2, max: 32 })),
+      bound: fc.nat(9),
+      prefill: fc.nat(9),
+    },
+    { requiredKeys: ['strategy'] },
+  )
+  .map((options) =>
+    options.prefill === undefined
+      ? options
+      : { ...options, prefill: Math.min(options.prefill, options.bound ?? 1) },
+  );
 const strategy = fc.constantFrom('lazy' as const, 'eager' as const);
 
 const others = fc.record({
@@ -32,9 +49,12 @@ const others = fc.record({
   eventIdx: fc.boolean(),
   indirect: fc.boolean(),
   policy: fc.oneof(
-    { weight: 4, arbitrary: fc.constant('always' as const) },
-    { weight: 1, arbitrary: fc.constant('never' as const) },
+    { weight: 3, arbitrary: fc.constant('always' as const) },
+    { weight: 1, arbitrary: fc.constantFrom('never' as const, 'static' as const) },
+    { weight: 3, arbitrary: fc.constantFrom('adaptive' as const, 'adaptive-hysteresis' as const) },
   ),
+  threshold: fc.integer({ min: 1, max: 5 }),
+  tables: tableOptions,
   strict: fc.boolean(),
   granules: fc.oneof(fc.nat(12), fc.nat(200)),
   shared: fc.boolean(),

@@ -6,7 +6,9 @@ import {
   type Elements,
   Feature,
   type Host,
+  type IndirectOptions,
   type Region,
+  type TableOptions,
   type TranslationStrategy,
   VringError,
 } from '../../src/index.js';
@@ -21,7 +23,10 @@ export interface Config {
   inOrder: boolean;
   eventIdx: boolean;
   indirect: boolean;
-  policy: 'always' | 'never';
+  policy: NonNullable<IndirectOptions['policy']>;
+  /** Of a static policy. */
+  threshold: number;
+  tables: TableOptions;
   strict: boolean;
   /** Granules of table memory. */
   granules: number;
@@ -47,6 +52,8 @@ export type Op =
   | ['add' | 'append', Buffer]
   | ['poll', number]
   | ['getBurst' | 'flush' | 'rewind' | 'unpop' | 'detach' | 'cycles' | 'notificationData', number]
+  | ['setTables', TableOptions]
+  | ['trimTables', number]
   | ['moveDriver' | 'moveDevice', Move]
   | ['resize', number, number]
   | ['popBurst' | 'pushBurst' | 'availableBytes', number, number]
@@ -254,6 +261,8 @@ export class World {
   private interrupted = 0;
   /** Which of the layout's places the ring lies in, and the sizes of the rings that lay there last. */
   private at = 0;
+  /** Where the driver's tables come from now. */
+  private tableOptions: TableOptions;
   private readonly sizes: [number, number];
 
   static async create(
@@ -279,6 +288,7 @@ export class World {
   ) {
     this.u8.fill(FILLER, 0, layout.end);
     this.sizes = [config.size, 0];
+    this.tableOptions = config.tables;
     this.driver = this.newDriver();
     this.device = this.newDevice();
     this.driverRecords();
@@ -302,10 +312,11 @@ export class World {
 
   private newDriver(): DriverQueue {
     const { strict, policy, callbacks } = this.config;
+    const threshold = policy === 'static' && { threshold: this.config.threshold };
     return this.place.driver[this.engines.driver].driverQueue({
       ...this.common,
       strict,
-      indirect: { policy, memory: this.layout.tables },
+      indirect: { policy, ...threshold, memory: this.layout.tables, tables: this.tableOptions },
       ...(callbacks && { notify: () => this.notified++ }),
     });
   }
@@ -496,6 +507,11 @@ export class World {
         return driver.notificationData(op[1]);
       case 'resize':
         return this.resize(op[1], op[2]);
+      case 'setTables':
+        this.tableOptions = op[1];
+        return driver.setTables(op[1]);
+      case 'trimTables':
+        return driver.trimTables(op[1]);
       case 'moveDriver':
         return this.moveDriver(op[1]);
       case 'moveDevice':

@@ -1,3 +1,13 @@
+import * as L from '../../assembly/abi/layout.js';
+import type { PolicyConfig, TableConfig } from '../../src/engine/engine.js';
+import { granuleOf, NO_TABLE, Tables, uncached } from '../../src/engine/typescript/indirect/tables.js';
+import { Threshold } from '../../src/engine/typescript/indirect/threshold.js';
+import {
+  checkTables,
+  type TableOptions,
+  type TableStats,
+  type ThresholdStats,
+} from '../../src/queue/indirect.js';
 import { PackedRules } from './packed-rules.js';
 import type { Chain, Events, Rules } from './rules.js';
 import { SplitRules } from './split-rules.js';
@@ -30,6 +40,8 @@ export interface ModelOptions {
   size: number;
   eventIdx: boolean;
   indirect: boolean;
+  policy: PolicyConfig;
+  tables: TableOptions;
   /** Granules of 16 bytes for indirect tables. */
   granules: number;
   /** Local pieces of a range of guest memory. */
@@ -47,7 +59,7 @@ export const NO_ROOM = new Refused('ENOSPC');
 interface Placed {
   buffer: Buffer;
   chain: Chain;
-  table: { start: number; count: number } | undefined;
+  table: { name: number; count: number } | undefined;
 }
 
 interface Popped extends Placed {
@@ -91,8 +103,9 @@ export class Model {
   private rules: Rules;
   private driverEvents: Events;
   private deviceEvents: Events;
-  private readonly granules: boolean[];
-  private granuleCursor = 0;
+  private tables: Tables;
+  private cache: TableConfig;
+  private threshold: Threshold;
 
   /** By head or id. */
   private readonly withDevice = new Map<number, Placed>();
@@ -115,7 +128,9 @@ export class Model {
   private completed = 0;
 
   constructor(private options: ModelOptions) {
-    this.granules = new Array(options.granules).fill(false);
+    this.cache = checkTables(options.tables, 'tables', options.size);
+    this.tables = this.newTables();
+    this.threshold = new Threshold(options.policy, options.size);
     this.rules = this.newRules();
     this.driverEvents = this.rules.events();
     this.deviceEvents = this.rules.events();
@@ -125,12 +140,26 @@ export class Model {
     return this.options.ring === 'split' ? new SplitRules(this.options) : new PackedRules(this.options);
   }
 
+  private newTables(): Tables {
+    const tables = new Tables(16 * this.options.granules);
+    tables.configure(this.cache);
+    return tables;
+  }
+
+  /** Tables of another ring, which goes on counting. */
+  private succeed(tables: Tables): void {
+    for (let i = L.COUNT_TABLE_HITS; i < L.DRIVER_COUNTERS; i++) {
+      const before = this.tables.counts[i];
+      if (i === L.COUNT_TABLE_HIGH_WATER) tables.counts[i] = Math.max(tables.counts[i], before);
+      else tables.counts[i] += before;
+    }
+    this.tables = tables;
+  }
+
   private clear(): void {
     this.rules = this.newRules();
     this.driverEvents = this.rules.events();
     this.deviceEvents = this.rules.events();
-    this.granules.fill(false);
-    this.granuleCursor = 0;
     this.withDevice.clear();
     this.pending = [];
     this.popped = [];
@@ -152,7 +181,30 @@ export class Model {
   }
 
   get tableBytes(): number {
-    return 16 * this.granules.filter((taken) => taken).length;
+    return 16 * this.tables.descriptors;
+  }
+
+  get tableStats(): TableStats {
+    const { tables, cache } = this;
+    const { strategy, descriptors } = cache;
+    return {
+      strategy,
+      descriptors: strategy === 'none' ? 0 : descriptors,
+      hits: tables.counts[L.COUNT_TABLE_HITS],
+      misses: tables.counts[L.COUNT_TABLE_MISSES],
+      refills: tables.counts[L.COUNT_TABLE_REFILLS],
+      wasted: tables.counts[L.COUNT_TABLE_WASTED],
+      returned: tables.counts[L.COUNT_TABLE_RETURNED],
+      inFlight: [...this.withDevice.values()].filter(({ table }) => table !== undefined).length,
+      length: tables.listLength,
+      highWater: tables.counts[L.COUNT_TABLE_HIGH_WATER],
+      memory: tables.memory,
+    };
+  }
+
+  get thresholdStats(): Omit<ThresholdStats, 'policy'> {
+    const { value, changes, history } = this.threshold;
+    return { value, changes, history };
   }
 
   get deviceInFlight(): number {
@@ -180,29 +232,23 @@ export class Model {
 
   // ---- Driver ----
 
-  private allocate(count: number): number {
-    const { granules } = this;
-    for (const from of [this.granuleCursor, 0])
-      for (let start = from; start + count <= granules.length; start++) {
-        const taken = granules.slice(start, start + count).lastIndexOf(true);
-        if (taken >= 0) {
-          start += taken;
-          continue;
-        }
-        granules.fill(true, start, start + count);
-        this.granuleCursor = start + count;
-        return start;
-      }
-    return -1;
+  /** Segments with the device. */
+  private get demand(): number {
+    const buffers = [...this.withDevice.values()];
+    return buffers.reduce((sum, { buffer }) => sum + buffer.out.length + buffer.in.length, 0);
   }
 
-  private place(buffer: Buffer): Placed | undefined {
+  private place(buffer: Buffer, done: number, left: number): Placed | undefined {
     const count = buffer.out.length + buffer.in.length;
-    if (count > 1 && this.options.indirect && this.rules.numFree > 0) {
-      const start = this.allocate(count);
-      if (start >= 0) {
+    const { threshold } = this;
+    const { numFree } = this.rules;
+    if (threshold.adaptive)
+      threshold.observe(count, buffer.out.length > 0, numFree, this.demand, this.driverStats.added + done);
+    if (this.options.indirect && numFree > 0 && (count > threshold.value || count > numFree)) {
+      const name = this.tables.alloc(count, Math.min(left, numFree));
+      if (name !== NO_TABLE) {
         this.driverStats.indirect++;
-        return { buffer, chain: this.rules.take(1) as Chain, table: { start, count } };
+        return { buffer, chain: this.rules.take(1) as Chain, table: { name, count } };
       }
       this.driverStats.tableFailed++;
     }
@@ -218,7 +264,7 @@ export class Model {
         if (added === 0) return INVALID;
         break;
       }
-      const placed = this.place(buffer);
+      const placed = this.place(buffer, added, buffers.length - added);
       if (!placed) {
         this.driverStats.full++;
         break;
@@ -230,6 +276,7 @@ export class Model {
       this.driverStats.bytesOut += bytesOf(buffer.out);
       added++;
     }
+    this.tables.settle();
     this.driverStats.added += added;
     return added;
   }
@@ -253,10 +300,7 @@ export class Model {
     this.withDevice.delete(chain.id);
     this.rules.giveBack(chain);
     this.usedSeen += chain.units;
-    if (table) {
-      this.granules.fill(false, table.start, table.start + table.count);
-      this.granuleCursor = table.start;
-    }
+    if (table) this.tables.free(table.name, table.count);
   }
 
   getBurst(max: number): Got[] {
@@ -266,6 +310,7 @@ export class Model {
       this.driverStats.bytesIn += written;
       return { token: placed.buffer.token, length: written, buffer: placed.buffer };
     });
+    this.tables.settle();
     this.driverStats.completed += got.length;
     if (got.length > 0) this.driverEvents.took(this.usedSeen);
     return got;
@@ -303,11 +348,24 @@ export class Model {
     return index + this.rules.position(this.availIdx) * 65536;
   }
 
+  /** Takes back what the device has, lowest head first. */
+  private drain(): Buffer[] {
+    const heads = [...this.withDevice.keys()].sort((a, b) => a - b);
+    return heads.map((head) => {
+      const { buffer, table } = this.withDevice.get(head) as Placed;
+      if (table) this.tables.free(table.name, table.count);
+      this.tables.settle();
+      return buffer;
+    });
+  }
+
   /** Both sides as new. Returns the buffers that were in flight, lowest head first. */
   reset(): Buffer[] {
-    const heads = [...this.withDevice.keys()].sort((a, b) => a - b);
-    const buffers = heads.map((head) => (this.withDevice.get(head) as Placed).buffer);
+    const buffers = this.drain();
     this.clear();
+    this.tables.clear();
+    this.tables.fill();
+    this.threshold.reset();
     return buffers;
   }
 
@@ -316,8 +374,41 @@ export class Model {
     const power = (size & (size - 1)) === 0;
     if (!Number.isInteger(size) || size < 1 || size > 32768 || (this.options.ring === 'split' && !power))
       return INVALID;
+    const buffers = this.drain();
     this.options = { ...this.options, size };
-    return this.reset();
+    this.clear();
+    this.cache = checkTables(this.options.tables, 'tables', size);
+    this.succeed(this.newTables());
+    this.threshold = new Threshold(this.options.policy, size);
+    return buffers;
+  }
+
+  setTables(tables: TableOptions): void {
+    this.options = { ...this.options, tables };
+    this.cache = checkTables(tables, 'tables', this.options.size);
+    for (const { table } of this.withDevice.values()) if (table) table.name = uncached(table.name);
+    this.tables.configure(this.cache);
+  }
+
+  trimTables(length: number): void {
+    this.tables.trim(length);
+    this.tables.shrink();
+  }
+
+  /** Another ring takes over: the tables in flight are where they were, all else is free. */
+  restore(): void {
+    const inFlight = [...this.withDevice.values()]
+      .flatMap(({ table }) => table ?? [])
+      .map((table) => ({ table, room: this.tables.room(table.name), granule: granuleOf(table.name) }))
+      .sort((a, b) => a.granule - b.granule);
+    const tables = this.newTables();
+    tables.clear();
+    for (const { table, room, granule } of inFlight) table.name = tables.restore(granule, table.count, room);
+    tables.fill();
+    this.succeed(tables);
+    const state = this.threshold.save();
+    this.threshold = new Threshold(this.options.policy, this.options.size);
+    this.threshold.load(state);
   }
 
   // ---- Device ----

@@ -76,6 +76,8 @@ export class RingRig {
       ...this.common,
       strict,
       addressOffset: 0n,
+      policy: { policy: 'always', threshold: 1 },
+      cache: { strategy: 'none', descriptors: 4, bound: 0, prefill: 0 },
       tables: { address: TABLES, length: tables },
     });
   }

@@ -48,8 +48,7 @@ export function inspectSaved(
   const buffer = image && new Uint8Array(image).buffer;
   const common = { ...checked, eventIdx, inOrder, areas };
   if (json.side === 'driver') {
-    const none = { indirect: true, strict: false, addressOffset: 0n, tables: { address: 0, length: 0 } };
-    const state = checkDriverState(json, { ...common, ...none }, bytes);
+    const state = checkDriverState(json, common, bytes);
     const { tables } = state;
     const shape = { ...common, indirect: tables.length > 0, tables };
     return inspectDriver(state, shape, { stats: statsOf(state) }, buffer);

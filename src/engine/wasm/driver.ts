@@ -1,6 +1,16 @@
 import * as L from '../../../assembly/abi/layout.js';
 import type { Arena, LinearMemory } from '../../memory.js';
-import type { BufferState, DriverRing, DriverRingConfig, DriverRingState } from '../engine.js';
+import type {
+  BufferState,
+  DriverRing,
+  DriverRingConfig,
+  DriverRingState,
+  PolicyConfig,
+  TableConfig,
+  TableStrategy,
+  ThresholdChange,
+} from '../engine.js';
+import { byTable, type TablePages, tablePages } from '../table-pages.js';
 import type { WasmExports } from './module.js';
 import { WasmRing } from './ring.js';
 
@@ -21,6 +31,7 @@ function splitExports(wasm: WasmExports) {
     enableCallbacksPrepare: wasm.splitDriverEnableCallbacksPrepare,
     poll: wasm.splitDriverPoll,
     enableCallbacksDelayed: wasm.splitDriverEnableCallbacksDelayed,
+    setTables: wasm.splitDriverSetTables,
     detachUnused: wasm.splitDriverDetachUnused,
     save: wasm.splitDriverSave,
     load: wasm.splitDriverLoad,
@@ -41,15 +52,40 @@ function packedExports(wasm: WasmExports): DriverExports {
     enableCallbacksPrepare: wasm.packedDriverEnableCallbacksPrepare,
     poll: wasm.packedDriverPoll,
     enableCallbacksDelayed: wasm.packedDriverEnableCallbacksDelayed,
+    setTables: wasm.packedDriverSetTables,
     detachUnused: wasm.packedDriverDetachUnused,
     save: wasm.packedDriverSave,
     load: wasm.packedDriverLoad,
   };
 }
 
+const STRATEGIES: Record<TableStrategy, number> = {
+  none: L.TABLES_NONE,
+  slab: L.TABLES_SLAB,
+  'slab-bulk': L.TABLES_SLAB_BULK,
+  list: L.TABLES_LIST,
+};
+
+/** How the threshold moves, and where it starts. */
+function thresholdOf({ policy, threshold }: PolicyConfig, size: number): { mode: number; start: number } {
+  switch (policy) {
+    case 'always':
+      return { mode: L.THRESHOLD_FIXED, start: 1 };
+    case 'static':
+      return { mode: L.THRESHOLD_FIXED, start: threshold };
+    case 'adaptive':
+      return { mode: L.THRESHOLD_ADAPTIVE, start: size };
+    case 'adaptive-hysteresis':
+      return { mode: L.THRESHOLD_HYSTERESIS, start: size };
+  }
+}
+
 export class WasmDriver extends WasmRing implements DriverRing {
   private readonly exports: DriverExports;
-  private readonly granules: number;
+  /** Blocks of the tables and of the threshold. */
+  private readonly tables: number;
+  private readonly limit: number;
+  private readonly pages: TablePages;
   private readonly buffers: number;
   /** u16[size]: links of the free list; for a packed ring the ids by head slot behind it. */
   private readonly links: number;
@@ -66,14 +102,13 @@ export class WasmDriver extends WasmRing implements DriverRing {
     this.exports = packed ? packedExports(wasm) : splitExports(wasm);
     try {
       const { size, areas, tables, eventIdx, inOrder, indirect, strict, addressOffset } = config;
-      const total = Math.floor(tables.length / L.DESC_BYTES);
-      this.granules = this.take(wasm.granulesBytes());
-      wasm.granulesInit(
-        this.granules,
-        tables.address,
-        total,
-        this.take(Math.max(8, Math.ceil(total / 64) * 8)),
-      );
+      this.pages = tablePages(indirect ? tables.length : 0);
+      const { pages, shift } = this.pages;
+      this.tables = this.take(wasm.tablesBytes(pages, shift));
+      wasm.tablesInit(this.tables, tables.address, pages, shift);
+      this.limit = this.take(wasm.thresholdBytes());
+      const { mode, start } = thresholdOf(config.policy, size);
+      wasm.thresholdInit(this.limit, mode, size, start);
       this.buffers = this.take(size * L.BUFFER_BYTES);
       this.links = this.take(size * (packed ? 4 : 2));
       this.words = this.take(L.DRIVER_WORDS * 4);
@@ -88,7 +123,8 @@ export class WasmDriver extends WasmRing implements DriverRing {
           this.buffers,
           this.links,
           this.slotIds,
-          this.granules,
+          this.tables,
+          this.limit,
           eventIdx,
           inOrder,
           indirect,
@@ -104,13 +140,15 @@ export class WasmDriver extends WasmRing implements DriverRing {
           device,
           this.buffers,
           this.links,
-          this.granules,
+          this.tables,
+          this.limit,
           eventIdx,
           inOrder,
           indirect,
           strict,
           addressOffset,
         );
+      this.setTables(config.cache);
     } catch (error) {
       this.release();
       throw error;
@@ -134,7 +172,59 @@ export class WasmDriver extends WasmRing implements DriverRing {
   }
 
   get tableBytes(): number {
-    return this.wasm.granulesTaken(this.granules) * L.DESC_BYTES;
+    return this.u32(this.tables + L.TABLES_IN_FLIGHT) * L.DESC_BYTES;
+  }
+
+  get tableCount(): number {
+    return this.u32(this.tables + L.TABLES_IN_FLIGHT + 4);
+  }
+
+  get listLength(): number {
+    return this.wasm.tablesLength(this.tables);
+  }
+
+  get tableMemory(): number {
+    return this.wasm.tablesPages(this.tables) * this.pages.granules * L.DESC_BYTES;
+  }
+
+  setTables({ strategy, descriptors, bound, prefill }: TableConfig): void {
+    this.exports.setTables(this.control, STRATEGIES[strategy], descriptors, bound, prefill);
+  }
+
+  trimTables(length: number): void {
+    this.wasm.tablesTrim(this.tables, length);
+    this.wasm.tablesShrink(this.tables);
+  }
+
+  get threshold(): DriverRing['threshold'] {
+    const changes = this.u64(this.limit + L.THRESHOLD_CHANGES);
+    const history: ThresholdChange[] = [];
+    for (let i = Math.max(0, changes - L.THRESHOLD_HISTORY); i < changes; i++) {
+      const entry = this.limit + L.THRESHOLD_ENTRIES + (i % L.THRESHOLD_HISTORY) * L.CHANGE_BYTES;
+      history.push({
+        added: this.u64(entry + L.CHANGE_ADDED),
+        threshold: this.u32(entry + L.CHANGE_VALUE),
+      });
+    }
+    return { value: this.u32(this.limit + L.THRESHOLD_VALUE), changes, history };
+  }
+
+  override counter(index: number): number {
+    return index < L.COUNTERS ? super.counter(index) : this.u64(this.tableCounter(index));
+  }
+
+  override addCounter(index: number, n: number): void {
+    if (index < L.COUNTERS) {
+      super.addCounter(index, n);
+      return;
+    }
+    const before = this.counter(index);
+    const sum = index === L.COUNT_TABLE_HIGH_WATER ? Math.max(before, n) : before + n;
+    this.u64Set(this.tableCounter(index), sum);
+  }
+
+  private tableCounter(index: number): number {
+    return this.tables + (index - L.COUNT_TABLE_HITS) * 8;
   }
 
   addBurst(segments: number, tokens: number, n: number): number {
@@ -205,13 +295,15 @@ export class WasmDriver extends WasmRing implements DriverRing {
     const record = this.buffers + id * L.BUFFER_BYTES;
     const segments = this.u16(record + L.BUFFER_SEGMENTS);
     if (segments === 0) return undefined;
-    const table = this.u32(record + L.BUFFER_TABLE);
+    // Its lowest bit says that the list wants it back.
+    const table = this.u32(record + L.BUFFER_TABLE) & ~(L.DESC_BYTES - 1);
     return {
       id,
       token: this.u32(record + L.BUFFER_TOKEN),
       segments,
       writable: this.u32(record + L.BUFFER_WRITABLE),
-      table,
+      table: table >>> 0,
+      room: table === 0 ? 0 : this.wasm.tablesRoom(this.tables, table),
       descriptors: this.descriptors(id, segments, table),
     };
   }
@@ -252,17 +344,26 @@ export class WasmDriver extends WasmRing implements DriverRing {
       buffers,
       batchLeft: this.word(L.DRIVER_BATCH_LEFT),
       batchLength: this.word(L.DRIVER_BATCH_LENGTH),
-      cursor: this.wasm.granulesCursor(this.granules),
+      threshold: {
+        threshold: this.u32(this.limit + L.THRESHOLD_VALUE),
+        lap: this.u32(this.limit + L.THRESHOLD_LAP),
+        peak: this.u32(this.limit + L.THRESHOLD_PEAK),
+      },
     };
   }
 
   load(state: DriverRingState): void {
-    const { ring, size, inOrder, tables } = this.config;
+    const { ring, size, inOrder } = this.config;
     const packed = ring === 'packed';
-    const { buffers, free } = state;
+    const { buffers, free, threshold } = state;
     this.fillBytes(this.buffers, size * L.BUFFER_BYTES, 0);
-    const total = Math.floor(tables.length / L.DESC_BYTES);
-    this.wasm.granulesInit(this.granules, tables.address, total, this.wasm.granulesBitmap(this.granules));
+    this.wasm.tablesClear(this.tables);
+    for (const { table, segments, room } of byTable(buffers))
+      this.wasm.tablesRestore(this.tables, table, segments, room);
+    this.wasm.tablesFill(this.tables);
+    this.u32Set(this.limit + L.THRESHOLD_VALUE, threshold.threshold);
+    this.u32Set(this.limit + L.THRESHOLD_LAP, threshold.lap);
+    this.u32Set(this.limit + L.THRESHOLD_PEAK, threshold.peak);
     for (const [i, { id, token, writable, table, segments, descriptors }] of buffers.entries()) {
       const record = this.buffers + id * L.BUFFER_BYTES;
       // In-order use: those in flight were made available one after the other.
@@ -276,13 +377,11 @@ export class WasmDriver extends WasmRing implements DriverRing {
       this.u32Set(record + L.BUFFER_TABLE, table);
       this.u16Set(record + L.BUFFER_SEGMENTS, segments);
       this.u16Set(record + L.BUFFER_PLACE, place);
-      if (table !== 0) this.wasm.granulesTake(this.granules, table, segments);
       if (packed && inOrder) this.u16Set(this.slotIds + descriptors[0] * 2, id);
       if (!packed && !inOrder)
         for (let i = 1; i < descriptors.length; i++)
           this.u16Set(this.links + descriptors[i - 1] * 2, descriptors[i]);
     }
-    this.wasm.granulesCursorSet(this.granules, state.cursor);
     // In-order use has one fixed ring of links.
     if (inOrder) for (let i = 0; i < size; i++) this.u16Set(this.links + i * 2, (i + 1) % size);
     else for (let i = 1; i < free.length; i++) this.u16Set(this.links + free[i - 1] * 2, free[i]);

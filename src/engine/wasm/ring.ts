@@ -56,8 +56,19 @@ export abstract class WasmRing implements Ring {
     this.memory.u8.fill(value, address, address + bytes);
   }
 
-  private u64(offset: number): bigint {
-    return BigInt(this.u32(this.control + offset)) | (BigInt(this.u32(this.control + offset + 4)) << 32n);
+  private word64(address: number): bigint {
+    return BigInt(this.u32(address)) | (BigInt(this.u32(address + 4)) << 32n);
+  }
+
+  /** A count: exact up to 2^53. */
+  protected u64(address: number): number {
+    return Number(this.word64(address));
+  }
+
+  protected u64Set(address: number, value: number): void {
+    const word = BigInt(value);
+    this.u32Set(address, Number(word & 0xffffffffn));
+    this.u32Set(address + 4, Number(word >> 32n));
   }
 
   get fault(): number {
@@ -65,21 +76,18 @@ export abstract class WasmRing implements Ring {
   }
 
   get faultA(): bigint {
-    return this.u64(L.QUEUE_FAULT_A);
+    return this.word64(this.control + L.QUEUE_FAULT_A);
   }
 
   get faultB(): bigint {
-    return this.u64(L.QUEUE_FAULT_B);
+    return this.word64(this.control + L.QUEUE_FAULT_B);
   }
 
   counter(index: number): number {
-    return Number(this.u64(L.QUEUE_COUNTERS + index * 8));
+    return this.u64(this.control + L.QUEUE_COUNTERS + index * 8);
   }
 
   addCounter(index: number, n: number): void {
-    const address = this.control + L.QUEUE_COUNTERS + index * 8;
-    const sum = BigInt(this.counter(index) + n);
-    this.u32Set(address, Number(sum & 0xffffffffn));
-    this.u32Set(address + 4, Number(sum >> 32n));
+    this.u64Set(this.control + L.QUEUE_COUNTERS + index * 8, this.counter(index) + n);
   }
 }

@@ -9,6 +9,8 @@ import {
   COUNT_NOTIFIED,
   COUNT_SUPPRESSED,
   COUNT_TABLE_FAILED,
+  COUNT_TABLE_HIGH_WATER,
+  COUNTERS,
   DESC_BYTES,
   DESC_F_INDIRECT,
   DESC_F_NEXT,
@@ -25,14 +27,23 @@ import {
   RING_EVENT_FLAGS_ENABLE,
 } from '../../../../assembly/abi/layout.js';
 import type { LinearMemory } from '../../../memory.js';
-import type { BufferState, DriverRing, DriverRingConfig, DriverRingState, Position } from '../../engine.js';
+import type {
+  BufferState,
+  DriverRing,
+  DriverRingConfig,
+  DriverRingState,
+  Position,
+  TableConfig,
+} from '../../engine.js';
+import { byTable } from '../../table-pages.js';
 import { EVENT_WINDOW_MAX } from '../abi/event.js';
 import * as Desc from '../abi/packed-desc.js';
 import { behind, positionOf, slotOf, wrapOf } from '../abi/position.js';
 import * as Record from '../abi/records.js';
 import { eventFlags, eventOffWrap, eventStructure, flagsOf, wantsEvent } from '../abi/suppress.js';
 import * as Words from '../abi/words.js';
-import { Granules } from '../mm/granules.js';
+import { granuleOf, NO_TABLE, Tables, uncached } from '../indirect/tables.js';
+import { Threshold } from '../indirect/threshold.js';
 import { acquire, acquireWord, publish, publishUpper } from '../order.js';
 import { BaseRing } from '../ring.js';
 
@@ -100,12 +111,13 @@ export class PackedDriver extends BaseRing implements DriverRing {
   private readonly deviceEvent: number = 0; // u32
 
   declare private readonly buffers: Uint32Array;
-  declare private readonly granules: Granules;
+  declare private readonly allocator: Tables;
+  declare private readonly limit: Threshold;
   private readonly tablesWord: number = 0;
   /** What is added to a local address to make one that the device finds, in two words. */
   private readonly offsetLow: number = 0;
   private readonly offsetHigh: number = 0;
-  /** First granule and number of granules of the table of each id, if its LINK says so. */
+  /** Name and number of segments of the table of each id, if its LINK says so. */
   declare private readonly tables: Uint32Array;
 
   /** Front of the list of free ids; without meaning while none is free. */
@@ -141,16 +153,57 @@ export class PackedDriver extends BaseRing implements DriverRing {
     this.ownFlags = eventFlags(areas.driver);
     this.deviceEvent = eventStructure(areas.device);
     this.buffers = new Uint32Array(size << BUFFER_SHIFT);
-    this.granules = new Granules(config.indirect ? Math.floor(tables.length / DESC_BYTES) : 0);
+    this.allocator = new Tables(config.indirect ? tables.length : 0);
+    this.limit = new Threshold(config.policy, size);
     this.tablesWord = tables.address >>> 2;
     this.offsetLow = Number(BigInt.asUintN(32, config.addressOffset));
     this.offsetHigh = Number(BigInt.asUintN(32, config.addressOffset >> 32n));
     this.tables = new Uint32Array(config.indirect ? size << 1 : 0);
     this.reset();
+    this.allocator.configure(config.cache);
   }
 
   get tableBytes(): number {
-    return this.granules.used * DESC_BYTES;
+    return this.allocator.descriptors * DESC_BYTES;
+  }
+
+  get tableCount(): number {
+    return this.allocator.count;
+  }
+
+  get listLength(): number {
+    return this.allocator.listLength;
+  }
+
+  get tableMemory(): number {
+    return this.allocator.memory;
+  }
+
+  get threshold(): DriverRing['threshold'] {
+    const { value, changes, history } = this.limit;
+    return { value, changes, history };
+  }
+
+  override counter(index: number): number {
+    return index < COUNTERS ? this.counts[index] : this.allocator.counts[index];
+  }
+
+  override addCounter(index: number, n: number): void {
+    const { counts } = this.allocator;
+    if (index < COUNTERS) this.counts[index] += n;
+    else if (index === COUNT_TABLE_HIGH_WATER) counts[index] = Math.max(counts[index], n);
+    else counts[index] += n;
+  }
+
+  setTables(cache: TableConfig): void {
+    const { tables } = this;
+    for (let i = 0; i < tables.length; i += 2) tables[i] = uncached(tables[i]);
+    this.allocator.configure(cache);
+  }
+
+  trimTables(length: number): void {
+    this.allocator.trim(length);
+    this.allocator.shrink();
   }
 
   get position(): Position {
@@ -164,6 +217,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
     memory.u8.fill(0, areas.driver, areas.driver + EVENT_BYTES);
     memory.u8.fill(0, areas.device, areas.device + EVENT_BYTES);
     this.forget();
+    this.allocator.fill();
     this.numFree = size;
     this.inFlight = 0;
     this.free = 0;
@@ -183,7 +237,8 @@ export class PackedDriver extends BaseRing implements DriverRing {
     const { buffers, size } = this;
     buffers.fill(0);
     for (let id = 0; id < size; id++) buffers[(id << BUFFER_SHIFT) + LINK] = this.successor(id);
-    this.granules.clear();
+    this.allocator.clear();
+    this.limit.reset();
     this.detached = 0;
     this.mend();
   }
@@ -200,6 +255,8 @@ export class PackedDriver extends BaseRing implements DriverRing {
     const { memory, buffers, size, ring } = this;
     memory.fresh();
     const { u16, u32 } = memory;
+    const { limit } = this;
+    const adaptive = limit.adaptive && !limit.hysteresis;
     const token = tokens >>> 2;
     const burst = this.availSlot;
     let { numFree } = this;
@@ -211,12 +268,15 @@ export class PackedDriver extends BaseRing implements DriverRing {
     let bytesOut = 0;
     let full = false;
     let i = 0;
+    let observed = 0;
+    if (adaptive && numFree === size) observed = this.observeEmpty(segment, n);
     for (;;) {
       // Buffers of one segment, as many as come in a row before the end of the ring: without a call, so that
       // nothing is loaded anew.
       const from = i;
       const ahead = slot - i;
-      const end = Math.min(n, i + numFree, size - ahead) | 0;
+      // The one that takes the last slot puts an adaptive threshold under stress: not in this loop.
+      const end = Math.min(n, i + numFree - (adaptive ? 1 : 0), size - ahead) | 0;
       const available = Desc.availableUnder(wrap);
       for (; i < end; i++) {
         const s = (segment + ((i - from) << SEGMENT_SHIFT)) & WORD;
@@ -241,6 +301,8 @@ export class PackedDriver extends BaseRing implements DriverRing {
         free = buffers[b + LINK] & HEAD;
         buffers[b + LINK] = (1 << COUNT_SHIFT) | (ahead + i);
       }
+      if (limit.hysteresis && i !== from)
+        limit.observeSingles(i - from, this.inRing(numFree), this.counts[COUNT_ADDED] + from);
       segment += (i - from) << SEGMENT_SHIFT;
       numFree -= i - from;
       slot = ahead + i;
@@ -257,6 +319,10 @@ export class PackedDriver extends BaseRing implements DriverRing {
         if (i === 0) return RESULT_TOO_LONG;
         break;
       }
+      if (limit.adaptive && i >= observed) {
+        const out = (u32[segment + SEGMENT_FLAGS] & WRITE) === 0;
+        limit.observe(count, out, numFree, this.inRing(numFree), this.counts[COUNT_ADDED] + i);
+      }
       if (numFree === 0) {
         full = true;
         break;
@@ -265,7 +331,11 @@ export class PackedDriver extends BaseRing implements DriverRing {
       const next = buffers[b + LINK];
       let slots = 1;
       let flags = 0;
-      if (this.indirect && this.chainIndirect(segment, count, free, slot)) {
+      if (
+        this.indirect &&
+        (count > limit.value || count > numFree) &&
+        this.chainIndirect(segment, count, free, slot, Math.min(n - i, numFree))
+      ) {
         flags = INDIRECT | Desc.availableUnder(wrap);
       } else if (count <= numFree) {
         flags = this.chainDirect(segment, count, free, slot, wrap);
@@ -288,6 +358,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
       segment += count << SEGMENT_SHIFT;
       i++;
     }
+    this.allocator.settle();
     if (full) this.counts[COUNT_FULL]++;
     if (i === 0) return 0;
     this.unkicked = Math.min(this.unkicked + this.numFree - numFree, EVENT_WINDOW_MAX);
@@ -302,6 +373,20 @@ export class PackedDriver extends BaseRing implements DriverRing {
     // The device looks at no descriptor before the first one is available, and then sees all of them.
     publishUpper(this.shared, u16, u32, ring + (burst << SHIFT) + ID_AND_FLAGS, exposing);
     return i;
+  }
+
+  /** Segments of the buffers in flight, with so many slots free. */
+  private inRing(numFree: number): number {
+    return this.size - numFree - this.allocator.count + this.allocator.descriptors;
+  }
+
+  /** Lets the threshold see the first of `n` buffers while the ring is empty. Returns how many it has seen. */
+  private observeEmpty(segment: number, n: number): number {
+    const word = this.memory.u32[segment + SEGMENT_FLAGS];
+    const count = word >>> SEGMENT_COUNT_SHIFT;
+    if (n === 0 || count === 0 || count > this.size) return 0;
+    this.limit.observe(count, (word & WRITE) === 0, this.size, 0, this.counts[COUNT_ADDED]);
+    return 1;
   }
 
   /**
@@ -347,14 +432,14 @@ export class PackedDriver extends BaseRing implements DriverRing {
    * Writes `count` segments to a table and lets the descriptor at `slot` refer to it, but for id and flags (2.8.7).
    * False if there is no table to be had; then nothing was written.
    */
-  private chainIndirect(segment: number, count: number, id: number, slot: number): boolean {
-    const granule = this.granules.alloc(count);
-    if (granule < 0) {
+  private chainIndirect(segment: number, count: number, id: number, slot: number, more: number): boolean {
+    const name = this.allocator.alloc(count, more);
+    if (name === NO_TABLE) {
       this.counts[COUNT_TABLE_FAILED]++;
       return false;
     }
     const { u32 } = this.memory;
-    const table = this.tablesWord + (granule << SHIFT);
+    const table = this.tablesWord + (granuleOf(name) << SHIFT);
     let bytes = 0;
     let writable = 0;
     for (let i = 0; i < count; i++) {
@@ -378,7 +463,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
     const b = id << BUFFER_SHIFT;
     this.buffers[b + LINK] = (TABLE << COUNT_SHIFT) | slot;
     this.buffers[b + WRITABLE] = Math.min(writable, 0xffffffff);
-    this.tables[id << 1] = granule;
+    this.tables[id << 1] = name;
     this.tables[(id << 1) + 1] = count;
     this.counts[COUNT_INDIRECT]++;
     this.counts[COUNT_BYTES_OUT] += bytes - writable;
@@ -492,6 +577,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
       }
       taken++;
     }
+    this.allocator.settle();
     if (taken === 0) return 0;
     if (this.events === RING_EVENT_FLAGS_DESC && told !== taken)
       publish(shared, u16, this.ownOffWrap, positionOf(slot, wrap));
@@ -569,6 +655,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
       }
       taken++;
     }
+    this.allocator.settle();
     if (taken === 0) return 0;
     if (this.events === RING_EVENT_FLAGS_DESC && told !== taken)
       publish(shared, u16, this.ownOffWrap, positionOf(slot, wrap));
@@ -589,7 +676,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
   private giveBack(id: number): number {
     const count = this.buffers[(id << BUFFER_SHIFT) + LINK] >>> COUNT_SHIFT;
     if (count !== TABLE) return count;
-    this.granules.release(this.tables[id << 1], this.tables[(id << 1) + 1]);
+    this.allocator.free(this.tables[id << 1], this.tables[(id << 1) + 1]);
     return 1;
   }
 
@@ -604,6 +691,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
       u32[(completion >>> 2) + COMPLETION_LENGTH] = 0;
       this.numFree += this.giveBack(id);
       this.inFlight--;
+      this.allocator.settle();
       this.batchLeft = 0;
       this.batchLength = 0;
       if (this.inOrder) {
@@ -698,7 +786,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
       buffers,
       batchLeft: this.batchLeft,
       batchLength: this.batchLength,
-      cursor: this.granules.cursor,
+      threshold: this.limit.save(),
     };
   }
 
@@ -712,28 +800,29 @@ export class PackedDriver extends BaseRing implements DriverRing {
       token: this.buffers[b + TOKEN],
       segments: table ? this.tables[(id << 1) + 1] : slots,
       writable: this.buffers[b + WRITABLE],
-      table: table ? this.tablesWord * 4 + this.tables[id << 1] * DESC_BYTES : 0,
+      table: table ? this.tablesWord * 4 + granuleOf(this.tables[id << 1]) * DESC_BYTES : 0,
+      room: table ? this.allocator.room(this.tables[id << 1]) : 0,
       descriptors: Array.from({ length: slots }, (_, i) => ((link & FIRST_SLOT) + i) % this.size),
     };
   }
 
   load(state: DriverRingState): void {
-    const { size, inOrder } = this;
+    const { size, inOrder, allocator } = this;
     const { free, buffers } = state;
     this.forget();
-    this.granules.cursor = state.cursor;
+    this.limit.load(state.threshold);
+    for (const { id, table, room, segments } of byTable(buffers)) {
+      const granule = (table - this.tablesWord * 4) / DESC_BYTES;
+      this.tables[id << 1] = allocator.restore(granule, segments, room);
+      this.tables[(id << 1) + 1] = segments;
+    }
+    allocator.fill();
     let slots = 0;
-    for (const { id, token, segments, writable, table, descriptors } of buffers) {
+    for (const { id, token, writable, table, descriptors } of buffers) {
       const b = id << BUFFER_SHIFT;
       let count = descriptors.length;
       slots += count;
-      if (table !== 0) {
-        const granule = (table - this.tablesWord * 4) / DESC_BYTES;
-        this.granules.take(granule, segments);
-        this.tables[id << 1] = granule;
-        this.tables[(id << 1) + 1] = segments;
-        count = TABLE;
-      }
+      if (table !== 0) count = TABLE;
       this.buffers[b + LINK] = (count << COUNT_SHIFT) | descriptors[0];
       this.buffers[b + TOKEN] = token;
       this.buffers[b + WRITABLE] = writable;

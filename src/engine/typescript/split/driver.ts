@@ -10,6 +10,8 @@ import {
   COUNT_NOTIFIED,
   COUNT_SUPPRESSED,
   COUNT_TABLE_FAILED,
+  COUNT_TABLE_HIGH_WATER,
+  COUNTERS,
   DESC_BYTES,
   DESC_F_INDIRECT,
   DESC_F_NEXT,
@@ -26,14 +28,23 @@ import {
   USED_F_NO_NOTIFY,
 } from '../../../../assembly/abi/layout.js';
 import type { LinearMemory } from '../../../memory.js';
-import type { BufferState, DriverRing, DriverRingConfig, DriverRingState, Position } from '../../engine.js';
+import type {
+  BufferState,
+  DriverRing,
+  DriverRingConfig,
+  DriverRingState,
+  Position,
+  TableConfig,
+} from '../../engine.js';
+import { byTable } from '../../table-pages.js';
 import * as Avail from '../abi/avail.js';
 import * as Desc from '../abi/desc.js';
 import { EVENT_WINDOW_MAX, needEvent } from '../abi/event.js';
 import * as Record from '../abi/records.js';
 import * as Used from '../abi/used.js';
 import * as Words from '../abi/words.js';
-import { Granules } from '../mm/granules.js';
+import { granuleOf, NO_TABLE, Tables, uncached } from '../indirect/tables.js';
+import { Threshold } from '../indirect/threshold.js';
 import { acquire, publish } from '../order.js';
 import { BaseRing } from '../ring.js';
 
@@ -104,12 +115,13 @@ export class SplitDriver extends BaseRing implements DriverRing {
   private readonly availEvent: number = 0; // u16
 
   declare private readonly buffers: Uint32Array;
-  declare private readonly granules: Granules;
+  declare private readonly allocator: Tables;
+  declare private readonly limit: Threshold;
   private readonly tablesWord: number = 0;
   /** What is added to a local address to make one that the device finds, in two words. */
   private readonly offsetLow: number = 0;
   private readonly offsetHigh: number = 0;
-  /** First granule and number of granules of the table of each head, if its LINK says so. */
+  /** Name and number of segments of the table of each head, if its LINK says so. */
   declare private readonly tables: Uint32Array;
 
   /** Front of the free list; without meaning while `numFree` is 0. */
@@ -148,16 +160,57 @@ export class SplitDriver extends BaseRing implements DriverRing {
     this.usedRing = Used.usedRing(areas.device);
     this.availEvent = Used.availEvent(areas.device, size);
     this.buffers = new Uint32Array(size << BUFFER_SHIFT);
-    this.granules = new Granules(config.indirect ? Math.floor(tables.length / DESC_BYTES) : 0);
+    this.allocator = new Tables(config.indirect ? tables.length : 0);
+    this.limit = new Threshold(config.policy, size);
     this.tablesWord = tables.address >>> 2;
     this.offsetLow = Number(BigInt.asUintN(32, config.addressOffset));
     this.offsetHigh = Number(BigInt.asUintN(32, config.addressOffset >> 32n));
     this.tables = new Uint32Array(config.indirect ? size << 1 : 0);
     this.reset();
+    this.allocator.configure(config.cache);
   }
 
   get tableBytes(): number {
-    return this.granules.used * DESC_BYTES;
+    return this.allocator.descriptors * DESC_BYTES;
+  }
+
+  get tableCount(): number {
+    return this.allocator.count;
+  }
+
+  get listLength(): number {
+    return this.allocator.listLength;
+  }
+
+  get tableMemory(): number {
+    return this.allocator.memory;
+  }
+
+  get threshold(): DriverRing['threshold'] {
+    const { value, changes, history } = this.limit;
+    return { value, changes, history };
+  }
+
+  override counter(index: number): number {
+    return index < COUNTERS ? this.counts[index] : this.allocator.counts[index];
+  }
+
+  override addCounter(index: number, n: number): void {
+    const { counts } = this.allocator;
+    if (index < COUNTERS) this.counts[index] += n;
+    else if (index === COUNT_TABLE_HIGH_WATER) counts[index] = Math.max(counts[index], n);
+    else counts[index] += n;
+  }
+
+  setTables(cache: TableConfig): void {
+    const { tables } = this;
+    for (let i = 0; i < tables.length; i += 2) tables[i] = uncached(tables[i]);
+    this.allocator.configure(cache);
+  }
+
+  trimTables(length: number): void {
+    this.allocator.trim(length);
+    this.allocator.shrink();
   }
 
   get position(): Position {
@@ -171,6 +224,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
     memory.u8.fill(0, areas.driver, areas.driver + Avail.availBytes(size));
     memory.u8.fill(0, areas.device, areas.device + Used.usedBytes(size));
     this.forget();
+    this.allocator.fill();
     this.numFree = size;
     this.inFlight = 0;
     this.free = 0;
@@ -188,7 +242,8 @@ export class SplitDriver extends BaseRing implements DriverRing {
     const { buffers, size } = this;
     buffers.fill(0);
     for (let i = 0; i < size; i++) buffers[(i << BUFFER_SHIFT) + LINK] = this.successor(i);
-    this.granules.clear();
+    this.allocator.clear();
+    this.limit.reset();
     this.detached = 0;
     this.mend();
   }
@@ -201,6 +256,8 @@ export class SplitDriver extends BaseRing implements DriverRing {
     memory.fresh();
     const { u16, u32 } = memory;
     const mask = size - 1;
+    const { limit } = this;
+    const adaptive = limit.adaptive && !limit.hysteresis;
     const token = tokens >>> 2;
     let { numFree } = this;
     let free = this.free & HEAD;
@@ -208,10 +265,13 @@ export class SplitDriver extends BaseRing implements DriverRing {
     let bytesOut = 0;
     let full = false;
     let i = 0;
+    let observed = 0;
+    if (adaptive && numFree === size) observed = this.observeEmpty(segment, n);
     for (;;) {
       // Buffers of one segment, as many as come in a row: without a call, so that nothing is loaded anew.
       const from = i;
-      const end = Math.min(n, i + numFree) | 0;
+      // The one that takes the last descriptor puts an adaptive threshold under stress: not in this loop.
+      const end = Math.min(n, i + numFree - (adaptive ? 1 : 0)) | 0;
       for (; i < end; i++) {
         const s = (segment + ((i - from) << SHIFT)) & WORD;
         const flagsCount = u32[s + FLAGS]; // this side's own record: flags, and the count in the upper half
@@ -234,6 +294,8 @@ export class SplitDriver extends BaseRing implements DriverRing {
         free = buffers[b + LINK] & HEAD;
         buffers[b + LINK] = 1 << COUNT_SHIFT;
       }
+      if (limit.hysteresis && i !== from)
+        limit.observeSingles(i - from, this.inRing(numFree), this.counts[COUNT_ADDED] + from);
       segment += (i - from) << SHIFT;
       numFree -= i - from;
       if (i === n) break;
@@ -244,12 +306,20 @@ export class SplitDriver extends BaseRing implements DriverRing {
         if (i === 0) return RESULT_TOO_LONG;
         break;
       }
+      if (limit.adaptive && i >= observed) {
+        const out = (u32[segment + FLAGS] & WRITE) === 0;
+        limit.observe(count, out, numFree, this.inRing(numFree), this.counts[COUNT_ADDED] + i);
+      }
       if (numFree === 0) {
         full = true;
         break;
       }
       const head = free;
-      if (this.indirect && this.chainIndirect(segment, count, head)) {
+      if (
+        this.indirect &&
+        (count > limit.value || count > numFree) &&
+        this.chainIndirect(segment, count, head, Math.min(n - i, numFree))
+      ) {
         numFree--;
       } else if (count <= numFree) {
         this.chainDirect(segment, count, head);
@@ -266,6 +336,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
       segment += count << SHIFT;
       i++;
     }
+    this.allocator.settle();
     if (full) this.counts[COUNT_FULL]++;
     if (i === 0) return 0;
     this.free = free;
@@ -279,6 +350,20 @@ export class SplitDriver extends BaseRing implements DriverRing {
     // The device sees the descriptors and ring entries above before the index that exposes them.
     publish(this.shared, u16, this.availIdx, this.added);
     return i;
+  }
+
+  /** Segments of the buffers in flight, with so many descriptors free. */
+  private inRing(numFree: number): number {
+    return this.size - numFree - this.allocator.count + this.allocator.descriptors;
+  }
+
+  /** Lets the threshold see the first of `n` buffers while the ring is empty. Returns how many it has seen. */
+  private observeEmpty(segment: number, n: number): number {
+    const word = this.memory.u32[segment + FLAGS];
+    const count = word >>> 16;
+    if (n === 0 || count === 0 || count > this.size) return 0;
+    this.limit.observe(count, (word & WRITE) === 0, this.size, 0, this.counts[COUNT_ADDED]);
+    return 1;
   }
 
   /**
@@ -320,15 +405,15 @@ export class SplitDriver extends BaseRing implements DriverRing {
    * Writes `count` segments to a table and lets descriptor `head` refer to it (2.7.5.3). False if there is no
    * table to be had; then nothing was written. `free` becomes the descriptor that follows.
    */
-  private chainIndirect(segment: number, count: number, head: number): boolean {
-    const granule = this.granules.alloc(count);
-    if (granule < 0) {
+  private chainIndirect(segment: number, count: number, head: number, more: number): boolean {
+    const name = this.allocator.alloc(count, more);
+    if (name === NO_TABLE) {
       this.counts[COUNT_TABLE_FAILED]++;
       return false;
     }
     const { u32 } = this.memory;
     const { buffers } = this;
-    const table = this.tablesWord + (granule << SHIFT);
+    const table = this.tablesWord + (granuleOf(name) << SHIFT);
     const last = count - 1;
     let bytes = 0;
     let writable = 0;
@@ -356,7 +441,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
     this.free = buffers[b + LINK];
     buffers[b + LINK] = TABLE << COUNT_SHIFT;
     buffers[b + WRITABLE] = Math.min(writable, 0xffffffff);
-    this.tables[head << 1] = granule;
+    this.tables[head << 1] = name;
     this.tables[(head << 1) + 1] = count;
     this.counts[COUNT_INDIRECT]++;
     this.counts[COUNT_BYTES_OUT] += bytes - writable;
@@ -469,6 +554,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
       // Published before used.idx is acquired again: what comes after that look causes an interrupt.
       if (taken !== 0) publish(shared, u16, this.usedEvent, (start + taken) & 0xffff);
     }
+    this.allocator.settle();
     if (taken === 0) return 0;
     this.got = (start + taken) & 0xffff;
     this.free = free;
@@ -552,6 +638,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
       oldest = (oldest + count) & mask;
       taken++;
     }
+    this.allocator.settle();
     if (taken === 0) return 0;
     const position = (start + taken) & 0xffff;
     if (telling && told !== taken) publish(shared, u16, this.usedEvent, position);
@@ -580,7 +667,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
   private leave(head: number): number {
     const count = this.descriptorsOf(head);
     if (this.buffers[(head << BUFFER_SHIFT) + LINK] >>> COUNT_SHIFT === TABLE)
-      this.granules.release(this.tables[head << 1], this.tables[(head << 1) + 1]);
+      this.allocator.free(this.tables[head << 1], this.tables[(head << 1) + 1]);
     this.buffers[(head << BUFFER_SHIFT) + LINK] = this.successor(head);
     return count;
   }
@@ -607,7 +694,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
     const count = link >>> COUNT_SHIFT;
     if (count === 1 || count === TABLE) {
       buffers[b + LINK] = free;
-      if (count === TABLE) this.granules.release(this.tables[head << 1], this.tables[(head << 1) + 1]);
+      if (count === TABLE) this.allocator.free(this.tables[head << 1], this.tables[(head << 1) + 1]);
       return 1;
     }
     buffers[b + LINK] = link & FOLLOWING;
@@ -638,6 +725,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
         this.free = head;
       }
       this.inFlight--;
+      this.allocator.settle();
       this.detached = head + 1;
       return 1;
     }
@@ -709,7 +797,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
       buffers,
       batchLeft: this.batchLeft,
       batchLength: this.batchLength,
-      cursor: this.granules.cursor,
+      threshold: this.limit.save(),
     };
   }
 
@@ -722,7 +810,8 @@ export class SplitDriver extends BaseRing implements DriverRing {
       token: this.buffers[b + TOKEN],
       segments: table ? this.tables[(head << 1) + 1] : count,
       writable: this.buffers[b + WRITABLE],
-      table: table ? this.tablesWord * 4 + this.tables[head << 1] * DESC_BYTES : 0,
+      table: table ? this.tablesWord * 4 + granuleOf(this.tables[head << 1]) * DESC_BYTES : 0,
+      room: table ? this.allocator.room(this.tables[head << 1]) : 0,
       descriptors: this.following(head, count),
     };
   }
@@ -736,26 +825,26 @@ export class SplitDriver extends BaseRing implements DriverRing {
   }
 
   load(state: DriverRingState): void {
-    const { buffers: words, granules } = this;
+    const { buffers: words, allocator } = this;
     const { free, buffers } = state;
     this.forget();
-    granules.cursor = state.cursor;
+    this.limit.load(state.threshold);
+    for (const { id, table, room, segments } of byTable(buffers)) {
+      const granule = (table - this.tablesWord * 4) / DESC_BYTES;
+      this.tables[id << 1] = allocator.restore(granule, segments, room);
+      this.tables[(id << 1) + 1] = segments;
+    }
+    allocator.fill();
     const link = (list: number[]) => {
       for (let i = 1; i < list.length; i++) words[(list[i - 1] << BUFFER_SHIFT) + LINK] = list[i];
     };
     let taken = 0;
-    for (const { id, token, segments, writable, table, descriptors } of buffers) {
+    for (const { id, token, writable, table, descriptors } of buffers) {
       const b = id << BUFFER_SHIFT;
       let count = descriptors.length;
       taken += count;
       link(descriptors);
-      if (table !== 0) {
-        const granule = (table - this.tablesWord * 4) / DESC_BYTES;
-        granules.take(granule, segments);
-        this.tables[id << 1] = granule;
-        this.tables[(id << 1) + 1] = segments;
-        count = TABLE;
-      }
+      if (table !== 0) count = TABLE;
       words[b + LINK] |= count << COUNT_SHIFT;
       words[b + TOKEN] = token;
       words[b + WRITABLE] = writable;
