@@ -13,6 +13,7 @@ const REPORTED_SEGMENTS = 2;
 const STRATEGIES: readonly TableStrategy[] = ['none', 'slab', 'slab-bulk', 'list'];
 
 export interface Sweep {
+  engines: readonly ('wasm' | 'typescript')[];
   /** Descriptors of the cache's tables. */
   tables: number[];
   segments: number[];
@@ -21,7 +22,10 @@ export interface Sweep {
   warmUpMs: number;
 }
 
+const ENGINES = ['wasm', 'typescript'] as const;
+
 const FULL: Sweep = {
+  engines: ENGINES,
   tables: [2, 4, 8, 16, 32],
   segments: [2, 3, 4, 6, 8, 12, 17],
   runs: 9,
@@ -29,10 +33,17 @@ const FULL: Sweep = {
   warmUpMs: 100,
 };
 
-const QUICK: Sweep = { tables: [4, 16], segments: [2, 4, 17], runs: 7, runMs: 12, warmUpMs: 60 };
+const QUICK: Sweep = {
+  engines: ENGINES,
+  tables: [4, 16],
+  segments: [2, 4, 17],
+  runs: 7,
+  runMs: 12,
+  warmUpMs: 60,
+};
 
 /** Tables against requests with the driver alone, as in the proposal's measurement; through a device the smallest. */
-export function casesOf({ tables, segments }: Sweep): Case[] {
+export function casesOf({ tables, segments }: Pick<Sweep, 'tables' | 'segments'>): Case[] {
   const common = { size: SIZE, burst: BURST, species: 'send' };
   const driver = segments.flatMap((n) =>
     tables.map((table) => ({ ...common, segments: n, table, peer: 'echo' })),
@@ -47,9 +58,9 @@ export function casesOf({ tables, segments }: Sweep): Case[] {
 }
 
 export async function runIndirectCache(sweep: Sweep, watch: Watch): Promise<Report> {
-  const { runs, runMs, warmUpMs } = sweep;
+  const { engines, runs, runMs, warmUpMs } = sweep;
   const cases = casesOf(sweep);
-  const plans = (['wasm', 'typescript'] as const).flatMap((engine) => {
+  const plans = engines.flatMap((engine) => {
     const contenders: Plan['contenders'] = Object.fromEntries(
       STRATEGIES.map((strategy) => [strategy, { engine, params: { engine, strategy, policy: 'always' } }]),
     );
@@ -83,7 +94,7 @@ export async function runIndirectCache(sweep: Sweep, watch: Watch): Promise<Repo
 }
 
 function charts({ results }: Report): Chart[] {
-  return (['wasm', 'typescript'] as const).flatMap((engine) =>
+  return ENGINES.flatMap((engine) =>
     (['split', 'packed'] as const).flatMap((ring) => {
       const mine = results.filter(
         (result) => result.engine === engine && result.ring === ring && result.params.peer === 'echo',

@@ -12,6 +12,7 @@ const BURST = 32;
 const POLICIES = ['always', 'static', 'adaptive', 'adaptive-hysteresis'] as const;
 
 export interface Sweep {
+  engines: readonly ('wasm' | 'typescript')[];
   sizes: number[];
   segments: TableParams['segments'][];
   species: TableParams['species'][];
@@ -20,7 +21,10 @@ export interface Sweep {
   warmUpMs: number;
 }
 
+const ENGINES = ['wasm', 'typescript'] as const;
+
 const FULL: Sweep = {
+  engines: ENGINES,
   sizes: [16, 64, 256, 1024],
   segments: [1, 2, 4, 17, 'mixed'],
   species: ['send', 'receive'],
@@ -30,6 +34,7 @@ const FULL: Sweep = {
 };
 
 const QUICK: Sweep = {
+  engines: ENGINES,
   sizes: [16, 256],
   segments: [2, 17, 'mixed'],
   species: ['send', 'receive'],
@@ -55,9 +60,9 @@ export function casesOf({ sizes, segments, species }: Sweep): Case[] {
 }
 
 export async function runIndirectThreshold(sweep: Sweep, watch: Watch): Promise<Report> {
-  const { runs, runMs, warmUpMs } = sweep;
+  const { engines, runs, runMs, warmUpMs } = sweep;
   const cases = casesOf(sweep);
-  const plans = (['wasm', 'typescript'] as const).map(
+  const plans = engines.map(
     (engine): Plan => ({
       entry: 'indirect.worker',
       source: import.meta.url,
@@ -108,7 +113,7 @@ function charts({ results }: Report): Chart[] {
       steps: 'segments',
       results: results.filter((result) => result.unit === 'segments' && result.ring === ring),
     })),
-    ...(['wasm', 'typescript'] as const).flatMap((engine) =>
+    ...ENGINES.flatMap((engine) =>
       (['split', 'packed'] as const).flatMap((ring) => [
         {
           title: `By ring size, ${ring} ring, ${engine}`,
