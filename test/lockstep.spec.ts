@@ -100,11 +100,12 @@ class Run {
     private readonly layout: Layout,
     private readonly worlds: World[],
   ) {
-    const { ring, inOrder, size, eventIdx, indirect, policy, threshold, tables, granules } = config;
+    const { ring, inOrder, batches, size, eventIdx, indirect, policy, threshold, tables, granules } = config;
     this.size = size;
     this.model = new Model({
       ring,
       inOrder,
+      batches,
       size,
       eventIdx,
       indirect: indirect && policy !== 'never',

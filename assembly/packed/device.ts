@@ -91,6 +91,8 @@ export class PackedDevice extends Queue {
   order: usize;
   eventIdx: bool;
   inOrder: bool;
+  /** In-order use: one used entry may stand for several elements. */
+  batches: bool;
   indirect: bool;
   /** The translation cache is cleared for each chain, not only made empty when it is needed. */
   eager: bool;
@@ -153,6 +155,7 @@ export class PackedDevice extends Queue {
     order: usize,
     eventIdx: bool,
     inOrder: bool,
+    batches: bool,
     indirect: bool,
     translation: TranslationCache,
     eager: bool,
@@ -167,6 +170,7 @@ export class PackedDevice extends Queue {
     this.order = order;
     this.eventIdx = eventIdx;
     this.inOrder = inOrder;
+    this.batches = batches;
     this.indirect = indirect;
     this.translation = translation;
     this.eager = eager;
@@ -740,6 +744,7 @@ export class PackedDevice extends Queue {
     const size = this.size;
     if (this.span > size) return 0;
     const order = this.order;
+    const batches = this.batches;
     const heads = this.heads;
     let index = this.orderNext + size - this.span;
     if (index >= size) index -= size;
@@ -777,7 +782,7 @@ export class PackedDevice extends Queue {
         wrap = !wrap;
       }
       // As in publishDone.
-      if (written != writable || written == 0xffff_ffff || pushed == n) {
+      if (!batches || written != writable || written == 0xffff_ffff || pushed == n) {
         const flags = usedFlags(written, batchWrap);
         const desc = descriptor(this.ring, batchSlot);
         if (batch == 0) {
@@ -809,6 +814,7 @@ export class PackedDevice extends Queue {
     // An element that was detached, or is not done, holds up all that were popped after it.
     if (this.span == 0 || this.span > size) return;
     const order = this.order;
+    const batches = this.batches;
     const heads = this.heads;
     let index = this.orderNext + size - this.span;
     if (index >= size) index -= size;
@@ -826,7 +832,7 @@ export class PackedDevice extends Queue {
     while (done) {
       const head = headAt(heads, id);
       const written = head.written;
-      const whole = written == head.writable && written != 0xffff_ffff;
+      const whole = batches && written == head.writable && written != 0xffff_ffff;
       head.leave();
       bytes += written;
       count++;

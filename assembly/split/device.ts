@@ -87,6 +87,8 @@ export class SplitDevice extends Queue {
   order: usize;
   eventIdx: bool;
   inOrder: bool;
+  /** In-order use: one used entry may stand for several elements. */
+  batches: bool;
   indirect: bool;
   /** The translation cache is cleared for each chain, not only made empty when it is needed. */
   eager: bool;
@@ -136,6 +138,7 @@ export class SplitDevice extends Queue {
     order: usize,
     eventIdx: bool,
     inOrder: bool,
+    batches: bool,
     indirect: bool,
     translation: TranslationCache,
     eager: bool,
@@ -150,6 +153,7 @@ export class SplitDevice extends Queue {
     this.order = order;
     this.eventIdx = eventIdx;
     this.inOrder = inOrder;
+    this.batches = batches;
     this.indirect = indirect;
     this.translation = translation;
     this.eager = eager;
@@ -563,6 +567,7 @@ export class SplitDevice extends Queue {
     const size = this.size;
     const mask = size - 1;
     const order = this.order;
+    const batches = this.batches;
     const heads = this.heads;
     // In in-order use an element's used position is its avail position.
     const first = this.usedIdxShadow;
@@ -577,7 +582,7 @@ export class SplitDevice extends Queue {
     while (done) {
       const head = headAt(heads, id);
       const written = head.written;
-      const whole = written == head.writable && written != 0xffff_ffff;
+      const whole = batches && written == head.writable && written != 0xffff_ffff;
       head.leave();
       bytes += written;
       position++;
@@ -660,6 +665,7 @@ export class SplitDevice extends Queue {
     const left = <u32>(<u16>(this.lastAvail - first));
     if (left > size) return 0;
     const order = this.order;
+    const batches = this.batches;
     const heads = this.heads;
     const until = min(n, left);
     let bytes: u64 = 0;
@@ -679,7 +685,7 @@ export class SplitDevice extends Queue {
       bytes += written;
       pushed++;
       // As in publishDone.
-      if (written != writable || written == 0xffff_ffff || pushed == n) {
+      if (!batches || written != writable || written == 0xffff_ffff || pushed == n) {
         this.usedSet(<u16>(first + batch), id, written);
         batch = pushed;
       }

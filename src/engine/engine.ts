@@ -136,6 +136,8 @@ export interface DeviceRingConfig {
   eventIdx: boolean;
   /** IN_ORDER is negotiated: used entries appear in the order in which the buffers were popped. */
   inOrder: boolean;
+  /** In-order use: one used entry may stand for several elements. */
+  batches: boolean;
   /** INDIRECT_DESC was negotiated: the INDIRECT flag is allowed. */
   indirect: boolean;
   translation: TranslationStrategy;
@@ -354,8 +356,8 @@ export interface DriverRing extends Ring {
  * In-order use: `fill` and `pushBurst` mark elements as done, in any order; `offset` means nothing. `flush`,
  * whatever its `n`, and `pushBurst` publish all that are done from the oldest one on, stepping by each one's
  * own slots, as few used entries as the rules allow: an element whose written length is its whole writable
- * length (below 2^32-1) needs no entry of its own if the one after it is done too, and the entry of a batch
- * lies where its first element's would. pushBurst returns how many it marked; one that marks none publishes
+ * length (below 2^32-1) needs no entry of its own if the one after it is done too and `batches` is set, and the
+ * entry of a batch lies where its first element's would. Without `batches` every element has an entry. pushBurst returns how many it marked; one that marks none publishes
  * nothing. An element that was detached keeps its place in the order: none popped after it is published.
  *
  * Packed:

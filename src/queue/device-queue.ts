@@ -33,6 +33,12 @@ export interface DeviceQueueOptions extends QueueOptions {
    */
   translation?: TranslationStrategy;
   /**
+   * In-order use (2.7.9, 2.8.9): whether one used entry may stand for several elements, those before its own being
+   * written completely. True by default; false where the driver looks for an entry of each buffer. Without IN_ORDER
+   * each has one anyway.
+   */
+  batches?: boolean;
+  /**
    * Called after `push`, `pushBurst` and `flush` when the driver is to be interrupted. Without it, ask
    * `shouldInterrupt`.
    */
@@ -78,8 +84,11 @@ export class DeviceQueue extends Queue<DeviceRing> {
     if (interrupt !== undefined && typeof interrupt !== 'function')
       throw new VringError('EINVAL', `interrupt must be a function, got ${show(interrupt)}`);
     const translation = checkTranslation(options.translation);
+    const { batches = true } = options;
+    if (typeof batches !== 'boolean')
+      throw new VringError('EINVAL', `batches must be true or false, got ${show(batches)}`);
     const config = deviceConfig(
-      { ...checked, translation },
+      { ...checked, batches, translation },
       options.areas,
       checkRegions(options.regions, memory),
     );
@@ -389,13 +398,13 @@ export class DeviceQueue extends Queue<DeviceRing> {
 }
 
 function deviceConfig(
-  checked: CheckedOptions & { translation: TranslationStrategy },
+  checked: CheckedOptions & Pick<DeviceRingConfig, 'batches' | 'translation'>,
   given: Areas,
   regions: Regions,
 ): DeviceRingConfig {
-  const { ring, size, eventIdx, inOrder, indirect, translation } = checked;
+  const { ring, size, eventIdx, inOrder, batches, indirect, translation } = checked;
   const areas = checkAreas(given, ring, size, (address, bytes) => regions.local(address, bytes));
-  return { ring, size, eventIdx, inOrder, indirect, areas, regions, translation };
+  return { ring, size, eventIdx, inOrder, batches, indirect, areas, regions, translation };
 }
 
 function checkTranslation(strategy: TranslationStrategy = 'lazy'): TranslationStrategy {

@@ -32,6 +32,11 @@ export interface Device {
   readonly config?: Uint8Array;
   /** The driver writes to the configuration space; the range has been checked. Without it nobody may. */
   writeConfig?(offset: number, bytes: Uint8Array): void;
+  /**
+   * Whether one used entry may stand for several elements of a queue in in-order use; yes, if absent. See
+   * `DeviceQueueOptions`.
+   */
+  batches?(index: number): boolean;
   /** A queue runs from now on. Called again, with another queue object, after the driver moved its memory. */
   startQueue(running: RunningQueue): void;
   /**

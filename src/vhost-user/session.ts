@@ -397,6 +397,7 @@ export class Session {
       features,
       areas,
       regions: this.memory.regions,
+      batches: this.device.batches?.(index) ?? true,
       interrupt: () => {
         if (vring.call >= 0) this.system.signal(vring.call);
       },

@@ -89,6 +89,58 @@ describe('case 21: in-order use', () => {
             }
           });
 
+          it('without batches each element has a used entry of its own', () => {
+            const single = host.deviceQueue({
+              ring,
+              size: 16,
+              features: [Feature.IN_ORDER, ...more],
+              areas: driver.areas,
+              batches: false,
+            });
+            const view = new DataView(host.buffer);
+            const { descriptor, device: used } = driver.areas;
+            const elements = single.createElements(4);
+            // In a burst, and marked in another order; each is written completely.
+            for (const order of [
+              [0, 1, 2],
+              [1, 2, 0],
+            ]) {
+              const from = Number(single.stats().completed);
+              for (let token = 0; token < 3; token++) add(token, 1);
+              expect(single.popBurst(elements)).to.equal(3);
+              const ids = [0, 1, 2].map((i) => elements.id(i));
+              if (from === 0) {
+                for (let i = 0; i < 3; i++) elements.setWritten(i, 4);
+                single.pushBurst(elements);
+              } else {
+                for (const i of order) single.fill({ id: ids[i] }, 4, 0);
+                single.flush(3);
+              }
+              const entries = [0, 1, 2].map((i) => {
+                const slot = (from + i) % 16;
+                return ring === 'split'
+                  ? [
+                      view.getUint32(Number(used) + 4 + slot * 8, true),
+                      view.getUint32(Number(used) + 8 + slot * 8, true),
+                    ]
+                  : [
+                      view.getUint16(Number(descriptor) + slot * 16 + 12, true),
+                      view.getUint32(Number(descriptor) + slot * 16 + 8, true),
+                    ];
+              });
+              expect(entries).to.deep.equal(ids.map((id) => [id, 4]));
+              expect(getAll()).to.deep.equal([
+                [0, 4],
+                [1, 4],
+                [2, 4],
+              ]);
+            }
+            elements.free();
+            single.release();
+            const wrong = { ring, size: 16, areas: driver.areas, batches: 0 as unknown as boolean };
+            expect(() => host.deviceQueue(wrong)).to.throw('EINVAL: batches must be true or false, got 0');
+          });
+
           it('an element is pushed once, and one that waits cannot be put back', () => {
             add(1, 1);
             add(2, 1);

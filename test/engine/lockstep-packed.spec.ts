@@ -397,6 +397,7 @@ describe('both engines side by side', () => {
                 eventIdx: flag(),
                 indirect: flag(),
                 strict: flag(),
+                batches: flag(),
                 translation: flag() ? 'lazy' : 'eager',
                 tables: 16 * (4 + random(12)),
                 seed,

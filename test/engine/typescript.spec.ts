@@ -65,6 +65,7 @@ function setUp(options: Options = {}) {
     areas,
     eventIdx,
     indirect,
+    batches: true,
     regions,
     translation: 'lazy',
   });

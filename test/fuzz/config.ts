@@ -15,6 +15,7 @@ export interface Config {
   eventIdx: boolean;
   indirect: boolean;
   inOrder: boolean;
+  batches: boolean;
   strict: boolean;
   translation: TranslationStrategy;
   /** 16-byte granules of table memory. */
@@ -64,6 +65,7 @@ export function chooseConfig(random: Random): Config {
     eventIdx: flag(),
     indirect: flag(),
     inOrder: random.once(3),
+    batches: flag(),
     strict: random.once(4),
     translation: flag() ? 'lazy' : 'eager',
     granules: random.pick(GRANULES),

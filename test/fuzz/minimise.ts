@@ -54,6 +54,7 @@ export function minimise(
   const simpler = {
     eventIdx: false,
     inOrder: false,
+    batches: true,
     strict: false,
     translation: 'lazy',
     callbacks: false,

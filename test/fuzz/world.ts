@@ -115,6 +115,7 @@ export class World {
       features,
       areas,
       regions,
+      batches: config.batches,
       translation: config.translation,
       ...(callbacks && { interrupt: strike }),
     });

@@ -1,8 +1,7 @@
 import { NetFeature } from '../../src/device-types.js';
-import { Feature } from '../../src/features.js';
 import type { DeviceQueue } from '../../src/queue/device-queue.js';
 import type { Device, RunningQueue } from '../../src/vhost-user/device.js';
-import { NET_HEADER, netConfig, netFeatures } from '../../src/vhost-user/devices/net.js';
+import { NET_HEADER, netBatches, netConfig, netFeatures } from '../../src/vhost-user/devices/net.js';
 import { checkFrame, writeFrame } from './frames.js';
 
 /** Frames under way: testpmd drops those for which its queue of 256 descriptors, 3 for a frame, has no room. */
@@ -13,6 +12,7 @@ export class PatternDevice implements Device {
   readonly features = netFeatures(1);
   readonly queues = 2;
   readonly config = netConfig(1);
+  readonly batches = netBatches;
   readonly queuesOf: (DeviceQueue | undefined)[] = [];
   negotiated: ReadonlySet<number> = new Set();
   sent = 0;
@@ -68,14 +68,9 @@ export class PatternDevice implements Device {
     return transmit.enableNotifications() && !(more && !receive.enableNotifications());
   }
 
-  /**
-   * Buffers are not filled to the last byte in in-order use: they then need no used entry of their own, which
-   * testpmd 22.11 reads all the same.
-   */
   private send(queue: DeviceQueue): boolean {
     const { scratch, u8 } = this;
     const mergeable = this.negotiated.has(NetFeature.MRG_RXBUF);
-    const spare = this.negotiated.has(Feature.IN_ORDER) ? 1 : 0;
     const length = NET_HEADER + writeFrame(scratch, NET_HEADER, this.sent, this.max);
     const elements = [];
     let room = 0;
@@ -84,7 +79,6 @@ export class PatternDevice implements Device {
       if (element === undefined) break;
       elements.push(element);
       for (const piece of element.in) room += piece.length;
-      room -= spare;
     }
     if (room < length) {
       if (elements.length > 0) queue.rewind(elements.length);
@@ -95,8 +89,8 @@ export class PatternDevice implements Device {
     let at = 0;
     elements.forEach((element, i) => {
       const start = at;
-      for (const [p, piece] of element.in.entries()) {
-        const run = Math.min(piece.length - (p === element.in.length - 1 ? spare : 0), length - at);
+      for (const piece of element.in) {
+        const run = Math.min(piece.length, length - at);
         u8.set(scratch.subarray(at, at + run), piece.address);
         at += run;
       }

@@ -46,6 +46,7 @@ const strategy = fc.constantFrom('lazy' as const, 'eager' as const);
 
 const others = fc.record({
   inOrder: fc.boolean(),
+  batches: fc.boolean(),
   eventIdx: fc.boolean(),
   indirect: fc.boolean(),
   policy: fc.oneof(

@@ -21,6 +21,8 @@ export interface Config {
   ring: 'split' | 'packed';
   size: number;
   inOrder: boolean;
+  /** In-order use: of the device. */
+  batches: boolean;
   eventIdx: boolean;
   indirect: boolean;
   policy: NonNullable<IndirectOptions['policy']>;
@@ -325,6 +327,7 @@ export class World {
     const { regions } = this.layout;
     return this.place.device[this.engines.device].deviceQueue({
       ...this.common,
+      batches: this.config.batches,
       translation: this.config.translation[this.engines.device],
       ...(regions && { regions }),
       ...(this.config.callbacks && { interrupt: () => this.interrupted++ }),

@@ -37,6 +37,7 @@ export const bytesOf = (ranges: Range[]): number => ranges.reduce((sum, { length
 export interface ModelOptions {
   ring: 'split' | 'packed';
   inOrder: boolean;
+  batches: boolean;
   size: number;
   eventIdx: boolean;
   indirect: boolean;
@@ -480,7 +481,7 @@ export class Model {
       if (popped.state !== 'filled') break;
       batch.push(popped);
       // The next one may be named instead if this one is used completely.
-      if (popped.written === bytesOf(popped.buffer.in)) continue;
+      if (this.options.batches && popped.written === bytesOf(popped.buffer.in)) continue;
       this.publish(batch);
       batch = [];
     }

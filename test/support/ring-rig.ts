@@ -29,6 +29,7 @@ export interface RigOptions {
   size: number;
   eventIdx?: boolean;
   inOrder?: boolean;
+  batches?: boolean;
   indirect?: boolean;
   strict?: boolean;
   /** Bytes for tables. */
@@ -84,8 +85,9 @@ export class RingRig {
 
   newDevice(): DeviceRing {
     const list = this.options.regions ?? [{ guest: 0, length: RIG_BYTES, local: 0 }];
-    const { translation = 'lazy' } = this.options;
-    return this.engine.deviceRing({ ...this.common, regions: new Regions(list, RIG_BYTES), translation });
+    const { batches = true, translation = 'lazy' } = this.options;
+    const regions = new Regions(list, RIG_BYTES);
+    return this.engine.deviceRing({ ...this.common, batches, regions, translation });
   }
 
   /** Adds buffers, each a list of segments, with tokens from `token` on. */

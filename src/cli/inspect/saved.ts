@@ -54,7 +54,13 @@ export function inspectSaved(
     return inspectDriver(state, shape, { stats: statsOf(state) }, buffer);
   }
   const regions = new Regions([{ guest: 0, length: bytes, local: 0 }], bytes);
-  const state = checkDeviceState(json, { ...common, indirect: true, regions, translation: 'lazy' });
+  const state = checkDeviceState(json, {
+    ...common,
+    batches: true,
+    indirect: true,
+    regions,
+    translation: 'lazy',
+  });
   return inspectDevice(state, common, { stats: statsOf(state) }, buffer && { buffer, regions });
 }
 

@@ -76,7 +76,7 @@ export class WasmDevice extends WasmRing implements DeviceRing {
     super(memory, arena, packed ? wasm.packedDeviceBytes() : wasm.splitDeviceBytes());
     this.exports = packed ? packedExports(wasm) : splitExports(wasm);
     try {
-      const { size, areas, eventIdx, inOrder, indirect, translation } = config;
+      const { size, areas, eventIdx, inOrder, batches, indirect, translation } = config;
       this.heads = this.take(size * L.HEAD_BYTES);
       this.fillRing = this.take(size * L.FILL_BYTES);
       this.order = this.take(size * 2);
@@ -94,6 +94,7 @@ export class WasmDevice extends WasmRing implements DeviceRing {
         this.order,
         eventIdx,
         inOrder,
+        batches,
         indirect,
         windows,
         translation === 'eager',

@@ -1,6 +1,6 @@
 import type { Device, RunningQueue } from '../device.js';
 import { readable } from './copy.js';
-import { NET_HEADER, netConfig, netFeatures } from './net.js';
+import { NET_HEADER, netBatches, netConfig, netFeatures } from './net.js';
 import { type End, makeEnd, most, place, putBack, WAIT } from './net-end.js';
 
 const RECEIVE = 0;
@@ -31,6 +31,7 @@ export class NetEcho implements Device {
   readonly features: number[];
   readonly queues: number;
   readonly config: Uint8Array;
+  readonly batches = netBatches;
   readonly counts: NetEchoCounts = { frames: 0, bytes: 0, dropped: 0 };
   private readonly pairs: Pair[];
   private armed = false;
@@ -134,7 +135,7 @@ export class NetEcho implements Device {
     const sourcePieces = from.elements.pieceWords;
     const target = to.elements.words;
     const targetPieces = to.elements.pieceWords;
-    const { copier, spare } = to;
+    const { copier } = to;
     const { u32 } = copier;
     // The frames were written by another processor. One look at each, and they are all on their way.
     let seen = 0;
@@ -148,7 +149,7 @@ export class NetEcho implements Device {
       const counts = target[i * 4 + 2];
       const into = (target[i * 4 + 1] + (counts & 0xffff)) * 2;
       if ((source[i * 4 + 2] & 0xffff) !== 1 || length <= NET_HEADER) break;
-      if (counts >>> 16 === 0 || targetPieces[into + 1] - spare < length) break;
+      if (counts >>> 16 === 0 || targetPieces[into + 1] < length) break;
       const address = targetPieces[into];
       copier.netHeader(address, 1);
       copier.copy(address + NET_HEADER, sourcePieces[first] + NET_HEADER, length - NET_HEADER);

@@ -1,5 +1,4 @@
 import { NetFeature } from '../../device-types.js';
-import { Feature } from '../../features.js';
 import type { DeviceQueue } from '../../queue/device-queue.js';
 import type { Elements } from '../../queue/elements.js';
 import type { RunningQueue } from '../device.js';
@@ -16,21 +15,14 @@ export interface End {
   queue: DeviceQueue;
   elements: Elements;
   mergeable: boolean;
-  /**
-   * Bytes at the end of a merged buffer that stay unused. In in-order use a buffer that is filled to the last
-   * byte needs no used entry of its own (2.7.9, 2.8.9), but some drivers (DPDK's) look for it.
-   */
-  spare: number;
   copier: Copier;
 }
 
 export function makeEnd({ queue, features, engine }: RunningQueue): End {
-  const mergeable = features.has(NetFeature.MRG_RXBUF);
   return {
     queue,
     elements: queue.createElements(BURST),
-    mergeable,
-    spare: mergeable && features.has(Feature.IN_ORDER) ? 1 : 0,
+    mergeable: features.has(NetFeature.MRG_RXBUF),
     copier: new Copier(engine),
   };
 }
@@ -63,17 +55,17 @@ export function place(
   while (targets.length < limit && bytes < NET_HEADER + length) {
     const target = writable(to.elements, first + targets.length);
     targets.push(target);
-    bytes += Math.max(0, target.left - to.spare);
+    bytes += target.left;
   }
   if (bytes < NET_HEADER + length) {
     const all = to.mergeable ? first === 0 && room === most(to) : room > 0;
     return all ? 0 : WAIT;
   }
-  if (targets[0].left - to.spare < NET_HEADER) return 0;
+  if (targets[0].left < NET_HEADER) return 0;
   targets[0].write(to.copier.u8, netHeader(new Uint8Array(NET_HEADER), targets.length));
   let rest = length;
   targets.forEach((target, k) => {
-    const share = Math.min(rest, Math.max(0, target.left - to.spare));
+    const share = Math.min(rest, target.left);
     write(target, share);
     rest -= share;
     to.elements.setWritten(first + k, share + (k === 0 ? NET_HEADER : 0));

@@ -1,6 +1,6 @@
 import { VringError } from '../../errors.js';
 import type { Device, RunningQueue } from '../device.js';
-import { netConfig, netFeatures } from './net.js';
+import { netBatches, netConfig, netFeatures } from './net.js';
 import { BURST, type End, makeEnd, most, place, putBack, WAIT } from './net-end.js';
 
 const RECEIVE = 0;
@@ -20,6 +20,7 @@ export class NetReplay implements Device {
   readonly features = netFeatures(1);
   readonly queues = 2;
   readonly config = netConfig(1);
+  readonly batches = netBatches;
   readonly counts: NetReplayCounts = { frames: 0, bytes: 0, dropped: 0, received: 0 };
   private receive: End | undefined;
   private transmit: End | undefined;

@@ -36,6 +36,12 @@ export function netFeatures(pairs: number): number[] {
   return features;
 }
 
+/**
+ * Some drivers (DPDK's) look for a used entry of each receive buffer, also in in-order use: the first queue of each
+ * pair has them.
+ */
+export const netBatches = (index: number): boolean => (index & 1) === 1;
+
 /** The configuration space. @param mac first byte first; locally administered if absent */
 export function netConfig(pairs: number, mac: readonly number[] = [0x52, 0x54, 0, 0, 0, 1]): Uint8Array {
   if (mac.length !== MAC_BYTES)

@@ -118,6 +118,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
   private readonly size: number = 0;
   private readonly eventIdx: boolean = false;
   private readonly inOrder: boolean = false;
+  private readonly batches: boolean = false;
   private readonly indirect: boolean = false;
 
   // Where things are in memory: word indices, 32 or 16 bits wide.
@@ -161,6 +162,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     this.size = size;
     this.eventIdx = config.eventIdx;
     this.inOrder = config.inOrder;
+    this.batches = config.batches;
     this.indirect = config.indirect;
     this.ring = areas.descriptor >>> 2;
     this.ownOffWrap = eventOffWrap(areas.device);
@@ -810,7 +812,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
         const h = id << HEAD_SHIFT;
         written = heads[h + WRITTEN];
         // Of a saturated length nobody knows whether it is the whole.
-        whole = written === heads[h + WRITABLE] && written !== 0xffffffff;
+        whole = this.batches && written === heads[h + WRITABLE] && written !== 0xffffffff;
         bytesIn += written;
         batch += heads[h + STATE] >>> SLOTS_SHIFT;
         heads[h + STATE] = 0;

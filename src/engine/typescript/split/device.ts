@@ -114,6 +114,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
   private readonly size: number = 0;
   private readonly eventIdx: boolean = false;
   private readonly inOrder: boolean = false;
+  private readonly batches: boolean = false;
   private readonly indirect: boolean = false;
 
   // Where the ring's fields are: word indices, 32 or 16 bits wide.
@@ -147,6 +148,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
     this.size = size;
     this.eventIdx = config.eventIdx;
     this.inOrder = config.inOrder;
+    this.batches = config.batches;
     this.indirect = config.indirect;
     this.descTable = areas.descriptor >>> 2;
     this.availFlags = Avail.availFlags(areas.driver);
@@ -669,7 +671,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
         const h = id << HEAD_SHIFT;
         written = heads[h + WRITTEN];
         // Of a saturated length nobody knows whether it is the whole.
-        whole = written === heads[h + WRITABLE] && written !== 0xffffffff;
+        whole = this.batches && written === heads[h + WRITABLE] && written !== 0xffffffff;
         heads[h + STATE] = 0;
         bytesIn += written;
         n++;
