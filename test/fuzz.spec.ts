@@ -8,7 +8,7 @@ const scenarios = Number(process.env.SCENARIOS ?? 250);
 describe('both engines, fuzzed', () => {
   it(`no finding in ${scenarios} scenarios`, async function () {
     // Above what the watchdog of the campaign waits for.
-    this.timeout(120000);
+    this.timeout(300_000);
     const found: string[] = [];
     const { operations } = await campaign({
       seed,

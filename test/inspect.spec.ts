@@ -387,7 +387,7 @@ forEachEngine((load) => {
 
     for (const ring of ['split', 'packed'] as const)
       it(`of a ${ring} ring: never throws, reads its own bytes only, says what the engine will say`, async function () {
-        this.timeout(60000);
+        this.timeout(300_000);
         /** Words that look like something: flags of every kind, small numbers. */
         const flags = fc.constantFrom(
           0,

@@ -511,7 +511,7 @@ describe('memory', () => {
       });
 
       it(`two workers on a shared memory: ${driver} driver, ${device} device`, async function () {
-        this.timeout(60000);
+        this.timeout(300_000);
         const size = 64;
         const data = 0x4000;
         const memory = new WebAssembly.Memory({ initial: 8, maximum: 8, shared: true });

@@ -47,7 +47,7 @@ const RATIO = ['name', 'engine', 'ring', 'params', 'median', 'min', 'max', 'repo
 describe('bench', () => {
   let report: Report;
   before(async function () {
-    this.timeout(60_000);
+    this.timeout(300_000);
     report = await runRingCycle(TINY, { start: () => {}, step: () => {} });
   });
 
@@ -185,7 +185,7 @@ describe('bench', () => {
       });
 
     it('has both strategies on both engines and rings, and their ratio with what was reported', async function () {
-      this.timeout(60_000);
+      this.timeout(300_000);
       let steps = 0;
       let done = 0;
       const found = await runLazyTranslation(

@@ -198,7 +198,7 @@ describe('replay', () => {
     const tiny = ['--rounds', '2', '--passes', '1'];
 
     it('replays files of all formats on both engines, with a table and JSON', async function () {
-      this.timeout(60_000);
+      this.timeout(300_000);
       await inFolder(async (folder) => {
         const files = {
           'a.pcap': pcap(someFrames(), { little: false, nanoseconds: true }),

@@ -6,7 +6,7 @@ import { inFolder, vring } from './run.js';
 
 describe('vring start', () => {
   it('says what it does, replays the captures on both engines, and writes JSON', async function () {
-    this.timeout(60_000);
+    this.timeout(300_000);
     await inFolder(async (folder) => {
       const json = join(folder, 'start.json');
       const { code, out, err } = await vring('start', '--json', json);

@@ -17,7 +17,7 @@ const COUNT = 6000;
 
 forEachEngine((load) => {
   describe('packed ring between two threads', function () {
-    this.timeout(60000);
+    this.timeout(300_000);
 
     const create = () => load({ memory: sharedMemory(), base: 16, size: 2 ** 20 });
 

@@ -17,7 +17,7 @@ const COUNT = 20000;
 
 forEachEngine((load) => {
   describe('split ring between two threads', function () {
-    this.timeout(60000);
+    this.timeout(300_000);
 
     it('shows avail.idx after the descriptors and entries behind it [split-driver-publish-barrier]', async () => {
       const engine = await load({ memory: sharedMemory(), base: 16, size: 2 ** 20 });
