@@ -156,6 +156,13 @@ function deviceThat({ host, options, driver }: Pair, act: (device: DeviceQueue) 
 const areasWith = ({ driver }: Pair, more: object) => ({ areas: { ...driver.areas, ...more } });
 const regionWith = (more: object) => ({ regions: [{ guest: 0, length: 4096, local: 0, ...more }] });
 
+/** A ring of its own over whatever lies at an address of the memory: no mistake that could be noticed. */
+const laysRing = ({ host }: Pair, name: string, given: unknown): boolean =>
+  /^driver areas\.\w+$/.test(name) &&
+  (typeof given === 'number' || typeof given === 'bigint') &&
+  given >= 0 &&
+  given < host.buffer.byteLength;
+
 const ADDRESSES: Name[] = ['2^31', '2^32', '1n'];
 const OFFSETS: Name[] = ['undefined', '-1', '2^31', '2^32', '1n', '-1n', '2^64n'];
 const LIMITS: Name[] = ['Infinity', '1.5', 'tiny', '2^31', '2^32', '2^53'];
@@ -308,6 +315,9 @@ describe('bad input', () => {
       it(`of any kind, in any order: nothing but VringErrors, and the queues still work (${ring})`, async () => {
         const pair = new Pair(await load({ size: 2 ** 20 }), ring);
         const { used } = pair.host;
+        // A counterexample is to show their names, not the memory that they hold.
+        for (const name of ['burst', 'completions', 'elements'] as const)
+          Object.defineProperty(pair[name], fc.toStringMethod, { value: () => `pair.${name}` });
         const value = fc.oneof(
           fc.constantFrom(...Object.values(VALUES)),
           fc.anything({ withBigInt: true, withDate: true, withTypedArray: true, withNullPrototype: true }),
@@ -325,6 +335,7 @@ describe('bad input', () => {
           fc.property(fc.array(call, { minLength: 1, maxLength: 20, size: 'max' }), (calls) => {
             pair.start();
             for (const [name, given] of calls) {
+              if (laysRing(pair, name, given)) continue;
               try {
                 SLOTS[name].act(pair, given as never);
               } catch (error) {

@@ -37,5 +37,7 @@ export interface Chart {
   /** Parameter of the x axis, and its label. */
   x?: string;
   label?: string;
+  /** Values that stay until the next one, in this unit: x is a number and no whiskers are drawn. */
+  steps?: string;
   results: Result[];
 }

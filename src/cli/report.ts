@@ -21,6 +21,9 @@ export interface Result extends Spread {
   params: Params;
 }
 
+/** A figure by itself: neither a time nor a point of a curve, which is drawn. */
+export const isFact = ({ unit }: Result): boolean => !unit.startsWith('ns/') && unit !== 'segments';
+
 /** Throughput over throughput: above 1 means that the first is faster. */
 export interface Ratio extends Spread {
   /** `a/b` */

@@ -17,7 +17,7 @@ export interface TableOptions {
    * that do not fit the tables of a cache get theirs from the general allocator, too.
    */
   strategy?: TableStrategy;
-  /** Descriptors of a table of the cache: 2 … 256, default 4. A buffer of more segments does not fit. */
+  /** Descriptors of a table of the cache: 2 … 256, default 8. A buffer of more segments does not fit. */
   descriptors?: number;
   /** The same in bytes, in place of `descriptors`: a multiple of 16 from 32 to 4096. */
   bytes?: number;
@@ -82,7 +82,7 @@ export interface ThresholdStats {
 }
 
 export const DESCRIPTORS_MAX = L.TABLES_PAGE_MAX / L.DESC_BYTES;
-const DESCRIPTORS_DEFAULT = 4;
+const DESCRIPTORS_DEFAULT = 8;
 
 const POLICIES = ['always', 'never', 'static', 'adaptive', 'adaptive-hysteresis'] as const;
 const STRATEGIES: readonly TableStrategy[] = ['none', 'slab', 'slab-bulk', 'list'];

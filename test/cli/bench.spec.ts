@@ -12,7 +12,7 @@ import {
 import { suites } from '../../bench/registry.js';
 import { TASKS } from '../../bench/ring-cycle/tasks.js';
 import { casesOf, ringCycle, runRingCycle, type Sweep } from '../../bench/ring-cycle.js';
-import { compare, readReports } from '../../src/cli/bench/compare.js';
+import { compare, readReports, summary } from '../../src/cli/bench/compare.js';
 import { toHtml } from '../../src/cli/bench/html.js';
 import { ticks } from '../../src/cli/bench/plots.js';
 import { bench } from '../../src/cli/bench.js';
@@ -238,15 +238,30 @@ describe('bench', () => {
     });
 
     it('ranges that do not overlap: what changed, and whether it is better', () => {
-      const [{ changes }] = compare([report], [scaled(report, 1e3)]);
-      const timed = report.results.filter(({ unit }) => unit === 'ns/buffer');
+      // All times as before but one.
+      const now = scaled(report, 1, 1e3);
+      const slow = now.results.findIndex(({ unit }) => unit === 'ns/buffer');
+      now.results[slow] = scaled(report, 1e3).results[slow];
+      const [{ changes, drift }] = compare([report], [now]);
+      expect(drift).to.equal(1);
       const ratios = changes.filter(({ kind }) => kind === 'ratio');
       expect(ratios).to.have.length(report.ratios.length);
       expect(changes.indexOf(ratios[ratios.length - 1])).to.equal(ratios.length - 1);
       for (const { gain } of ratios) expect(gain).to.be.closeTo(1e3, 1);
       const times = changes.filter(({ unit }) => unit === 'ns/buffer');
-      expect(times).to.have.length(timed.length);
+      expect(times).to.have.length(1);
+      expect(times[0].name).to.equal(report.results[slow].name);
       for (const { gain } of times) expect(gain).to.be.closeTo(1e-3, 1e-6);
+    });
+
+    it('all times longer: one figure, that is taken out of each', () => {
+      const now = scaled(report, 3, 1);
+      now.results[1] = scaled(report, 3e-3).results[1];
+      const [found] = compare([report], [now]);
+      expect(found.drift).to.be.closeTo(3, 1e-9);
+      expect(found.changes.filter(({ unit }) => unit === 'ns/buffer')).to.have.length(1);
+      expect(found.changes[0].gain).to.be.closeTo(1e3, 1);
+      expect(summary(found)).to.include('Times as a whole are ×3.00 of before');
     });
 
     it('ranges that touch: noise', () => {

@@ -1,7 +1,15 @@
 // What changed between two reports beyond the noise.
 import { readFile } from 'node:fs/promises';
 import { Failure, systemReason } from '../errors.js';
-import type { Machine, Params, Ratio, Report, Result, Spread } from '../report.js';
+import {
+  type Machine,
+  type Params,
+  type Ratio,
+  type Report,
+  type Result,
+  type Spread,
+  spread,
+} from '../report.js';
 import { number, ratio } from '../table.js';
 
 /** A figure that both reports have, and whose ranges do not overlap. */
@@ -15,7 +23,7 @@ export interface Change {
   unit?: string;
   before: Spread;
   after: Spread;
-  /** How many times better: throughput, or less of what is counted. Below 1: worse. */
+  /** How many times better, without the drift: throughput, or less of what is counted. Below 1: worse. */
   gain: number;
 }
 
@@ -29,6 +37,8 @@ export interface Comparison {
   /** Figures that one of the reports has alone. */
   added: number;
   gone: number;
+  /** How many times as long as before the times took as a whole; taken out of each. 1: not known. */
+  drift: number;
   /** Why only ratios were compared, if so: the machines differ. */
   machines?: string;
 }
@@ -96,8 +106,9 @@ const SINGLE_LEAST = 0.5;
  * has nothing in common with the range that it had. That is a careful rule: of two times nine runs of the same
  * thing one in 24310 would be told apart so, and no assumption about how the runs are distributed is needed. But
  * runs of one sitting have their disturbances in common, and another sitting has others. A ratio is taken within a
- * round, so what slows both sides down does not show in it; times are compared only where machine and runtime are
- * the same, and stand behind the ratios.
+ * round, so what slows both sides down does not show in it. Times are compared only where machine and runtime are
+ * the same, and after what they have in common was taken out of them: on a busier machine all take longer. That is
+ * told as one figure. They stand behind the ratios.
  */
 export function compare(before: readonly Report[], after: readonly Report[]): Comparison[] {
   return after.flatMap((report) => {
@@ -114,13 +125,14 @@ function compareSuite(before: Report, after: Report): Comparison {
     );
   const old = rows(before);
   const now = rows(after);
+  const drift = driftOf(old, now);
   const changes: Change[] = [];
   let compared = 0;
   for (const [key, row] of now) {
     const was = old.get(key);
     if (was === undefined) continue;
     compared++;
-    const change = changeOf(was, row);
+    const change = changeOf(was, row, drift);
     if (change !== undefined) changes.push(change);
   }
   const size = ({ gain }: Change) => Math.abs(Math.log(gain));
@@ -131,6 +143,7 @@ function compareSuite(before: Report, after: Report): Comparison {
     compared,
     added: now.size - compared,
     gone: old.size - compared,
+    drift,
     ...(machines !== undefined && { machines }),
   };
 }
@@ -149,13 +162,32 @@ function keyOf(row: Ratio | Result): string {
   ]);
 }
 
-function changeOf(before: Ratio | Result, after: Ratio | Result): Change | undefined {
-  const [was, is] = [rangeOf(before), rangeOf(after)];
+/** Fewer figures have nothing in common that could be told from a change. */
+const DRIFT_LEAST = 8;
+
+/** Median of how many times as long each time took. */
+function driftOf(old: Map<string, Ratio | Result>, now: Map<string, Ratio | Result>): number {
+  const factors: number[] = [];
+  for (const [key, row] of now) {
+    const was = old.get(key);
+    if (was !== undefined && isTime(row) && was.median > 0 && row.median > 0)
+      factors.push(row.median / was.median);
+  }
+  return factors.length < DRIFT_LEAST ? 1 : spread(factors).median;
+}
+
+const isTime = (row: Ratio | Result): boolean => 'unit' in row && row.unit.startsWith('ns/');
+
+function changeOf(before: Ratio | Result, after: Ratio | Result, drift: number): Change | undefined {
+  const expected = isTime(after) ? drift : 1;
+  const is = rangeOf(after);
+  const range = rangeOf(before);
+  const was = { min: range.min * expected, max: range.max * expected };
   if (was.max >= is.min && is.max >= was.min) return undefined;
   const { name, engine, ring, params } = after;
   const common = { name, engine, ring, params, before: spreadOf(before), after: spreadOf(after) };
   // Neither is 0 in both, or the ranges would overlap; a range that has no number but 0 becomes small.
-  const factor = Math.max(after.median, 1e-6) / Math.max(before.median, 1e-6);
+  const factor = Math.max(after.median, 1e-6) / Math.max(before.median * expected, 1e-6);
   return 'unit' in after
     ? { kind: 'result', ...common, unit: after.unit, gain: 1 / factor }
     : { kind: 'ratio', ...common, gain: factor };
@@ -178,11 +210,14 @@ function machineDifference(before: Machine, after: Machine): string | undefined 
 }
 
 /** One sentence about a comparison, for the terminal and for the page. */
-export function summary({ changes, compared, added, gone, machines }: Comparison): string {
+export function summary({ changes, compared, added, gone, drift, machines }: Comparison): string {
   const counts = `${changes.length} of ${compared} figures changed beyond the noise`;
   const alone = [added > 0 && `${added} are new`, gone > 0 && `${gone} are gone`].filter(Boolean);
   return [
     [counts, ...alone].join('; '),
+    ...(Math.abs(drift - 1) < 0.02
+      ? []
+      : [`Times as a whole are ×${drift.toFixed(2)} of before, which was taken out of each`]),
     ...(machines === undefined
       ? []
       : [`Only ratios were compared, because the machines differ: ${machines}`]),

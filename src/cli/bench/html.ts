@@ -1,5 +1,5 @@
 import type { Suite } from '../../../bench/harness/suite.js';
-import type { Params, Ratio, Report, Result } from '../report.js';
+import { isFact, type Params, type Ratio, type Report, type Result } from '../report.js';
 import { number } from '../table.js';
 import { ambiguous, type Labels, labelsOf, paramName, paramValue, ratioTitle } from './cases.js';
 import { type Comparison, changeTitle, figure as figureText, gain, summary } from './compare.js';
@@ -56,7 +56,7 @@ function section(suite: Suite, report: Report, comparison: Comparison | undefine
     ratios.set(title, [...(ratios.get(title) ?? []), ratio]);
   }
   const measured = report.results.filter(({ unit }) => unit.startsWith('ns/'));
-  const others = report.results.filter(({ unit }) => !unit.startsWith('ns/'));
+  const others = report.results.filter(isFact);
   const labels = labelsOf(
     suite,
     [...measured, ...report.ratios].map(({ params }) => params),

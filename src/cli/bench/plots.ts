@@ -18,7 +18,46 @@ const FONT = '12px system-ui, sans-serif';
 
 /** A chart as its kind asks for. */
 export const plot = (chart: Chart, series: readonly Series[], labels: Labels): string =>
-  chart.x === undefined ? barPlot(chart, series, labels) : linePlot(chart, chart.x, series);
+  chart.x === undefined
+    ? barPlot(chart, series, labels)
+    : chart.steps === undefined
+      ? linePlot(chart, chart.x, series)
+      : stepPlot(chart, chart.x, chart.steps, series);
+
+/** Values over a number, each of which stays until the next one. */
+function stepPlot({ results, label }: Chart, over: string, unit: string, series: readonly Series[]): string {
+  const x = ({ params }: Result) => Number(params[over]);
+  const marks = series.flatMap(({ key, colour, dash }) => {
+    const data = results.filter((result) => keyOf(result) === key);
+    return [
+      Plot.line(data, {
+        x,
+        y: 'median',
+        curve: 'step-after',
+        stroke: colour,
+        strokeWidth: 2,
+        strokeDasharray: dash,
+      }),
+      Plot.dot(data, { x, y: 'median', r: 2, fill: colour, title: tip }),
+    ];
+  });
+  const values = results.map(({ median }) => median);
+  return draw({
+    height: LINES_HEIGHT,
+    marginLeft: 44,
+    marginBottom: 42,
+    x: { label: `${label} →`, ticks: 6 },
+    y: {
+      type: 'log',
+      grid: true,
+      label: `↑ ${unit} (logarithmic)`,
+      ticks: [1, 3, 9, 33, 129, 256].filter((tick) => tick <= Math.max(...values)),
+      tickFormat: String,
+      tickSize: 0,
+    },
+    marks,
+  });
+}
 
 /** From where on bars are drawn on a logarithmic scale: the small ones would be invisible. */
 const WIDE = 12;

@@ -1,5 +1,5 @@
 import type { Suite } from '../../../bench/harness/suite.js';
-import type { Ratio, Report, Result } from '../report.js';
+import { isFact, type Ratio, type Report, type Result } from '../report.js';
 import { number, ratio, table } from '../table.js';
 import { ambiguous, labelsOf, ratioTitle } from './cases.js';
 import { type Change, type Comparison, changeTitle, figure, gain, summary } from './compare.js';
@@ -8,7 +8,7 @@ import { type Change, type Comparison, changeTitle, figure, gain, summary } from
 export function print(suite: Suite, report: Report): string {
   const { cpu, cores, node, platform } = report.machine;
   const timed = report.results.filter(({ unit }) => unit.startsWith('ns/'));
-  const others = report.results.filter(({ unit }) => !unit.startsWith('ns/'));
+  const others = report.results.filter(isFact);
   const { centre, label } = labelsOf(
     suite,
     timed.map(({ params }) => params),

@@ -85,7 +85,7 @@ export class Tables {
     this.fits = strategy === 'none' ? 0 : descriptors;
     this.bound = bound;
     this.prefill = prefill;
-    if (strategy.startsWith('slab') && descriptors <= 2 ** general.shift) general.open(CACHE, descriptors);
+    if (strategy.startsWith('slab') && descriptors <= 1 << general.shift) general.open(CACHE, descriptors);
     this.fill();
   }
 
@@ -145,7 +145,7 @@ export class Tables {
     const granule = this.allocRun(segments);
     if (granule === NONE) return NO_TABLE;
     this.counts[COUNT_TABLE_MISSES]++;
-    return this.give(granule, segments, this.general.room(granule));
+    return this.give(granule, segments, this.general.roomOf(segments));
   }
 
   private allocRun(segments: number): number {

@@ -12,19 +12,24 @@ export class General extends Slabs {
     private readonly caches: number,
   ) {
     super(pages, shift, caches + CLASSES);
-    for (let i = 0; i < CLASSES; i++) this.open(caches + i, 2 ** i);
+    for (let i = 0; i < CLASSES; i++) this.open(caches + i, 1 << i);
   }
 
   /** First of at least `count` adjacent granules, or NONE. */
   allocRun(count: number): number {
-    if (count > 2 ** this.shift) return this.allocLarge(count);
+    if (count > 1 << this.shift) return this.allocLarge(count);
     return this.alloc(this.caches + 32 - Math.clz32(count - 1));
+  }
+
+  /** Granules that `allocRun(count)` gives. */
+  roomOf(count: number): number {
+    return 1 << (32 - Math.clz32(count - 1));
   }
 
   /** Takes what a restored queue has in use. */
   restore(granule: number, granules: number): void {
     const power = 31 - Math.clz32(granules);
-    const known = granules === 2 ** power && power <= this.shift;
+    const known = granules === 1 << power && power <= this.shift;
     this.adopt(granule, granules, known ? this.caches + power : -1);
   }
 }

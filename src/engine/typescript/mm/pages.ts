@@ -38,7 +38,7 @@ export class Pages {
     for (let at = 0; at < total; ) {
       const order = 31 - Math.clz32(total - at);
       this.insert(at, order);
-      at += 2 ** order;
+      at += 1 << order;
     }
   }
 
@@ -54,8 +54,8 @@ export class Pages {
     const page = next[total + k];
     this.remove(page);
     // The upper halves stay free, the largest first.
-    while (k > order) this.insert(page + 2 ** --k, k);
-    this.taken += 2 ** order;
+    while (k > order) this.insert(page + (1 << --k), k);
+    this.taken += 1 << order;
     this.allocs++;
     return page;
   }
@@ -63,16 +63,16 @@ export class Pages {
   /** Takes the block at `page`, for a restored queue. False if it is not free. */
   take(page: number, order: number): boolean {
     for (let k = order; k < ORDERS; k++) {
-      const start = page - (page % 2 ** k);
+      const start = page - (page & ((1 << k) - 1));
       if (start >= this.total || this.order[start] !== k + 1) continue;
       this.remove(start);
       let at = start;
       for (let half = k - 1; half >= order; half--) {
-        const upper = at + 2 ** half;
+        const upper = at + (1 << half);
         this.insert(page < upper ? upper : at, half);
         if (page >= upper) at = upper;
       }
-      this.taken += 2 ** order;
+      this.taken += 1 << order;
       this.allocs++;
       return true;
     }
@@ -81,12 +81,12 @@ export class Pages {
 
   /** Gives back what `alloc(order)` returned. */
   free(page: number, order: number): void {
-    this.taken -= 2 ** order;
+    this.taken -= 1 << order;
     this.frees++;
     let at = page;
     let k = order;
     for (; k + 1 < ORDERS; k++) {
-      const size = 2 ** k;
+      const size = 1 << k;
       const buddy = at % (2 * size) === 0 ? at + size : at - size;
       if (buddy >= this.total || this.order[buddy] !== k + 1) break;
       this.remove(buddy);

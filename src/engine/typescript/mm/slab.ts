@@ -112,7 +112,7 @@ export class Slabs {
     const s = page << SHIFT;
     this.slabs[s + FREE] = NONE;
     this.slabs[s + IN_USE] = 1;
-    this.slabs[s + KIND] = (2 ** (order + this.shift)) | (NO_CACHE << CACHE_SHIFT);
+    this.slabs[s + KIND] = (1 << (order + this.shift)) | (NO_CACHE << CACHE_SHIFT);
     return page << this.shift;
   }
 
