@@ -317,7 +317,7 @@ describe('vhost-user back-end, from messages', () => {
       (r) => r.send(Request.SET_PROTOCOL_FEATURES, longs(mask(40))),
       /not all/,
     ],
-    ['queue 2 of 2', (r) => r.send(Request.SET_VRING_NUM, words(2, 8)), /queue 2: there are 2/],
+    ['queue 2 of 2 (case 24)', (r) => r.send(Request.SET_VRING_NUM, words(2, 8)), /queue 2: there are 2/],
     ['queue -1', (r) => r.send(Request.GET_VRING_BASE, words(0xffffffff, 0)), /queue 4294967295/],
     ['queue size 0', (r) => r.send(Request.SET_VRING_NUM, words(0, 0)), /size must be/],
     ['queue size 32769', (r) => r.send(Request.SET_VRING_NUM, words(0, 32_769)), /size must be/],

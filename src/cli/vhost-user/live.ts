@@ -19,8 +19,9 @@ export class LiveLine {
 
   constructor(
     private readonly io: Io,
-    private readonly backend: Backend,
+    private readonly backend: Pick<Backend, 'queues'>,
     private readonly device: Device,
+    private readonly now: () => number = () => performance.now(),
   ) {
     this.last = this.sample();
     if (io.progress !== undefined) this.timer = setInterval(() => this.show(), PERIOD_MS);
@@ -40,14 +41,15 @@ export class LiveLine {
   private sample(): Sample {
     const stats = this.backend.queues.map(({ queue }) => queue.stats());
     return {
-      time: performance.now(),
+      time: this.now(),
       used: stats.reduce((sum, { completed }) => sum + completed, 0),
       sent: stats.reduce((sum, { interruptsSent }) => sum + interruptsSent, 0),
       suppressed: stats.reduce((sum, { interruptsSuppressed }) => sum + interruptsSuppressed, 0),
     };
   }
 
-  private show(): void {
+  /** Writes it anew. */
+  show(): void {
     const now = this.sample();
     const { last } = this;
     this.last = now;
