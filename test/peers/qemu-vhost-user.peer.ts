@@ -109,7 +109,7 @@ describe('QEMU and a Linux guest on vring vhost-user', function () {
   function boot(packed: boolean, job: string): Program {
     const initrd = join(folder, 'initrd');
     writeFileSync(initrd, initramfs(parts, job));
-    // QEMU 7.2 without KVM does not survive MSI-X interrupts of vhost-user devices: none, so INTx.
+    // QEMU 7.2 without KVM crashes when the guest uses MSI-X of a vhost-user device: INTx, then.
     const device = `vectors=0,disable-legacy=on,packed=${packed ? 'on' : 'off'}`;
     return new Program(
       'qemu-system-x86_64',
