@@ -56,11 +56,46 @@ export function descRest(desc: usize): u64 {
   return load<u64>(desc, DESC_LEN);
 }
 
+/**
+ * For a device that reads flags with descRest: false if descriptors behind this one, and what they name, need not be
+ * there yet even where its flags say so. `wanted`: the bits that it has once it is available.
+ */
+// @ts-ignore: decorator
+@inline
+export function isPublished(desc: usize, wanted: u32): bool {
+  return !ASC_FEATURE_THREADS || ownerBits(descFlags(desc)) == wanted;
+}
+
+/** The id alone, for a chain whose other fields have been read. */
+// @ts-ignore: decorator
+@inline
+export function descId(desc: usize): u32 {
+  return load<u16>(desc, PACKED_DESC_ID);
+}
+
 /** Stores len, id and flags in one go: for descriptors that the other side does not look at yet. */
 // @ts-ignore: decorator
 @inline
 export function descRestSet(desc: usize, len: u32, id: u32, flags: u32): void {
   store<u64>(desc, <u64>len | ((<u64>id) << 32) | ((<u64>flags) << 48), DESC_LEN);
+}
+
+/** id and flags in one word: what the descriptors of a chain have in common, as far as `flags` are common to all. */
+// @ts-ignore: decorator
+@inline
+export function idFlags(id: u32, flags: u32): u32 {
+  return id | (flags << 16);
+}
+
+/**
+ * Stores len, id and flags of a descriptor that the other side does not look at yet: of a segment whose record has
+ * `flags` in the lower half of a word, beside the flags in `same`.
+ */
+// @ts-ignore: decorator
+@inline
+export function descSegmentSet(desc: usize, len: u32, flags: u32, same: u32): void {
+  store<u32>(desc, len, DESC_LEN);
+  store<u32>(desc, (flags << 16) | same, PACKED_DESC_ID);
 }
 
 /** Stores len and id and leaves the flags alone: they follow with descFlagsSet. */
@@ -107,7 +142,13 @@ export function usedBits(wrap: bool): u32 {
 // @ts-ignore: decorator
 @inline
 export function usedFlags(written: u32, wrap: bool): u32 {
-  return usedBits(wrap) | (written > 0 ? DESC_F_WRITE : 0);
+  return usedBits(wrap) | writeFlag(written);
+}
+
+// @ts-ignore: decorator
+@inline
+export function writeFlag(written: u32): u32 {
+  return written != 0 ? DESC_F_WRITE : 0;
 }
 
 /** The two bits that say whose a descriptor is. */

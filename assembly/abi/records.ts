@@ -2,7 +2,6 @@
 // arena and filled in itself: trusted, and never inside a region of a device.
 
 import {
-  DESC_F_NEXT,
   DESC_F_WRITE,
   COMPLETION_BYTES,
   COMPLETION_LENGTH,
@@ -17,6 +16,7 @@ import {
   PIECE_BYTES,
   PIECE_LENGTH,
   SEGMENT_ADDRESS,
+  SEGMENT_FLAGS,
   SEGMENT_LENGTH,
   TOKEN_BYTES,
 } from './layout';
@@ -25,6 +25,19 @@ import {
 @inline
 export function segmentAddress(record: usize): u64 {
   return load<u64>(record, SEGMENT_ADDRESS);
+}
+
+// @ts-ignore: decorator
+@inline
+export function segmentLength(record: usize): u32 {
+  return load<u32>(record, SEGMENT_LENGTH);
+}
+
+/** flags in the lower half, count in the upper. */
+// @ts-ignore: decorator
+@inline
+export function segmentFlagsCount(record: usize): u32 {
+  return load<u32>(record, SEGMENT_FLAGS);
 }
 
 /** length, flags and count in one word: the low 48 bits have the shape of a descriptor's len and flags. */
@@ -52,12 +65,18 @@ export function restCount(rest: u64): u32 {
   return <u32>(rest >> 48);
 }
 
-/** A segment record's word made a descriptor's: `next` in place of the count, 0 without NEXT. */
+/** A segment record's word made a descriptor's, with `next` in place of the count. */
 // @ts-ignore: decorator
 @inline
 export function linked(rest: u64, next: u32): u64 {
-  const more = rest & ((<u64>DESC_F_NEXT) << 32);
-  return (rest & 0xffff_ffff_ffff) | (more ? (<u64>next) << 48 : 0);
+  return unlinked(rest) | ((<u64>next) << 48);
+}
+
+/** A segment record's word made that of a descriptor without NEXT. */
+// @ts-ignore: decorator
+@inline
+export function unlinked(rest: u64): u64 {
+  return rest & 0xffff_ffff_ffff;
 }
 
 // @ts-ignore: decorator
@@ -84,6 +103,23 @@ export function token(tokens: usize, index: u32): u32 {
 export function completionSet(completions: usize, index: u32, token: u32, length: u32): void {
   const record = completions + <usize>index * COMPLETION_BYTES;
   store<u64>(record, <u64>token | ((<u64>length) << 32), COMPLETION_TOKEN);
+}
+
+/** Of a buffer that is completely written: `tokenWritable` as Buffer has it. */
+// @ts-ignore: decorator
+@inline
+export function completionFull(completions: usize, index: u32, tokenWritable: u64): void {
+  store<u64>(completions + <usize>index * COMPLETION_BYTES, tokenWritable, COMPLETION_TOKEN);
+}
+
+/** Another length for a completion. Returns the difference, modulo 2^64. */
+// @ts-ignore: decorator
+@inline
+export function completionLess(completions: usize, index: u32, length: u32): u64 {
+  const record = completions + <usize>index * COMPLETION_BYTES;
+  const before = load<u32>(record, COMPLETION_LENGTH);
+  store<u32>(record, length, COMPLETION_LENGTH);
+  return <u64>length - before;
 }
 
 // @ts-ignore: decorator

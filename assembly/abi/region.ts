@@ -27,12 +27,13 @@ if (
   ERROR('abi/region.ts and abi/layout.ts disagree');
 
 /**
- * True if [guest, guest + length) lies in the region of `regionLength` bytes at `regionGuest`. Below it the
- * difference wraps to above any length, because no region reaches past 2^64.
+ * True if [guest, guest + length) lies in the region of `regionLength` bytes at `regionGuest` and is not empty. Below
+ * the region the difference wraps to above any length, because no region reaches past 2^64; so does that of an empty
+ * segment.
  */
 // @ts-ignore: decorator
 @inline
 export function holds(regionGuest: u64, regionLength: u64, guest: u64, length: u32): bool {
   const offset = guest - regionGuest;
-  return offset < regionLength && <u64>length <= regionLength - offset;
+  return offset < regionLength && <u64>length - 1 < regionLength - offset;
 }

@@ -8,7 +8,9 @@ import {
   AVAIL_RING,
   DESC_ADDR,
   DESC_BYTES,
+  DESC_FLAGS,
   DESC_LEN,
+  DESC_NEXT,
   USED_ELEM_BYTES,
   USED_ELEM_ID,
   USED_ELEM_LEN,
@@ -42,6 +44,26 @@ export function descAddrSet(desc: usize, addr: u64): void {
 @inline
 export function descRest(desc: usize): u64 {
   return load<u64>(desc, DESC_LEN);
+}
+
+// One field each, for a loop that is faster without the word that holds all three. Each is read once there as well.
+
+// @ts-ignore: decorator
+@inline
+export function descLen(desc: usize): u32 {
+  return load<u32>(desc, DESC_LEN);
+}
+
+// @ts-ignore: decorator
+@inline
+export function descFlags(desc: usize): u32 {
+  return load<u16>(desc, DESC_FLAGS);
+}
+
+// @ts-ignore: decorator
+@inline
+export function descNext(desc: usize): u32 {
+  return load<u16>(desc, DESC_NEXT);
 }
 
 // @ts-ignore: decorator

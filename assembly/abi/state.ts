@@ -154,6 +154,23 @@ export function headAt(heads: usize, index: u32): Head {
   return changetype<Head>(heads + <usize>index * HEAD_BYTES);
 }
 
+/**
+ * In-order use: an element needs no used entry of its own if another element follows that has one, because left out
+ * it counts as completely written (2.7.9, 2.8.8).
+ */
+// @ts-ignore: decorator
+@inline
+export function mayBeLeftOut(below: u32, written: u32, writable: u32): bool {
+  return written == writable && written < below;
+}
+
+/** For mayBeLeftOut. A bound that is saturated does not say how much completely written is. */
+// @ts-ignore: decorator
+@inline
+export function leftOutBelow(batches: bool): u32 {
+  return batches ? 0xffff_ffff : 0;
+}
+
 /** A used entry that was filled and not flushed. */
 @unmanaged
 export class Fill {

@@ -8,7 +8,9 @@ import {
   THRESHOLD_ADAPTIVE,
   THRESHOLD_CHANGES,
   THRESHOLD_ENTRIES,
+  THRESHOLD_FIXED,
   THRESHOLD_HISTORY,
+  THRESHOLD_HYSTERESIS,
   THRESHOLD_LAP,
   THRESHOLD_PEAK,
   THRESHOLD_VALUE,
@@ -55,6 +57,7 @@ export class Threshold {
    * @param added buffers added so far
    */
   observe(count: u32, out: bool, free: u32, before: u32, added: u64): void {
+    if (this.mode == THRESHOLD_FIXED) return;
     if (this.mode == THRESHOLD_ADAPTIVE) {
       const stress = out ? count >= free : free == this.size;
       if (stress) this.set((this.value >> 1) | 1, added);
@@ -65,16 +68,26 @@ export class Threshold {
     } else this.pass(count, before + count, added);
   }
 
-  /** `n` buffers of one segment are about to be added, and there is room for them. Hysteresis only. */
-  observeSingles(n: u32, before: u32, added: u64): void {
-    const until = this.size - this.lap;
-    if (n < until) {
-      this.pass(n, before + n, added);
-      return;
-    }
-    // The look comes with one of them, as if they had come one by one. There is at most one: n is at most size.
-    this.pass(until, before + until, added + until - 1);
-    if (n > until) this.pass(n - until, before + n, added);
+  /**
+   * Segments of buffers that may be added before it has to see one, with `free` descriptors free, and as many or
+   * more stay free for those that are not FIXED.
+   */
+  @inline
+  room(free: u32): u32 {
+    return this.mode == THRESHOLD_FIXED ? free : this.roomBefore(free);
+  }
+
+  private roomBefore(free: u32): u32 {
+    if (free == 0) return 0;
+    if (this.mode == THRESHOLD_HYSTERESIS) return min(free - 1, this.size - this.lap - 1);
+    // A buffer that finds the ring empty may be stress; so is one that takes what is left.
+    return free == this.size ? 0 : free - 1;
+  }
+
+  /** Buffers of so many segments in all were added without being seen, as far as `room` allows. */
+  @inline
+  note(segments: u32, before: u32): void {
+    if (this.mode == THRESHOLD_HYSTERESIS) this.pass(segments, before + segments, 0);
   }
 
   private pass(count: u32, demand: u32, added: u64): void {

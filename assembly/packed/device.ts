@@ -49,6 +49,7 @@ import {
   descAddr,
   descFlags,
   descFlagsSet,
+  descId,
   descLenIdSet,
   descRest,
   descRestSet,
@@ -56,6 +57,7 @@ import {
   eventFlagsSet,
   eventOffWrapSet,
   eventWord,
+  isPublished,
   ownerBits,
   passed,
   position,
@@ -68,12 +70,13 @@ import {
   usedFlags,
   wordFlags,
   wordOffWrap,
+  writeFlag,
 } from '../abi/packed';
 import { Queue } from '../abi/queue';
 import { element, elementId, elementSet, elementWritten, pieceSet } from '../abi/records';
 import { holds } from '../abi/region';
 import { RegionTable } from '../abi/region-table';
-import { Fill, fillAt, Head, headAt, wordAt, wordAtSet } from '../abi/state';
+import { Fill, fillAt, Head, headAt, leftOutBelow, mayBeLeftOut, wordAt, wordAtSet } from '../abi/state';
 import { TranslationCache } from '../abi/translation';
 import { fence } from '../order';
 
@@ -91,8 +94,8 @@ export class PackedDevice extends Queue {
   order: usize;
   eventIdx: bool;
   inOrder: bool;
-  /** In-order use: one used entry may stand for several elements. */
-  batches: bool;
+  /** In-order use: see mayBeLeftOut. */
+  leftOutBelow: u32;
   indirect: bool;
   /** The translation cache is cleared for each chain, not only made empty when it is needed. */
   eager: bool;
@@ -115,6 +118,8 @@ export class PackedDevice extends Queue {
   /** Index in fillRing of offset 0, and how many are filled. */
   fillFirst: u32;
   fills: u32;
+  /** Flags of the first used descriptor that is not published yet. */
+  firstFlags: u32;
   /** Slots pushed since the last shouldInterrupt. */
   unsignalled: u32;
 
@@ -136,7 +141,7 @@ export class PackedDevice extends Queue {
   walkFault: u32;
   walkA: u64;
   walkB: u64;
-  /** Where popChains puts the next piece. */
+  /** Where popDirect and popTables put the next piece. */
   walkPiece: u32;
 
   // RegionTable, embedded.
@@ -170,7 +175,7 @@ export class PackedDevice extends Queue {
     this.order = order;
     this.eventIdx = eventIdx;
     this.inOrder = inOrder;
-    this.batches = batches;
+    this.leftOutBelow = leftOutBelow(batches);
     this.indirect = indirect;
     this.translation = translation;
     this.eager = eager;
@@ -293,7 +298,7 @@ export class PackedDevice extends Queue {
           if (writing) return this.bad(FAULT_SEGMENT_ORDER, segmentAddr, segmentLen);
           readable += segmentLen;
         }
-        if (segmentLen != 0 && holds(regionGuest, regionLength, segmentAddr, segmentLen)) {
+        if (holds(regionGuest, regionLength, segmentAddr, segmentLen)) {
           if (piece < capacity) pieceSet(pieces, piece, <u32>(regionLocal + segmentAddr), segmentLen);
           piece++;
         } else {
@@ -360,11 +365,11 @@ export class PackedDevice extends Queue {
     let result: i32 = 1;
     while (taken < max) {
       // Chains of one direct segment in the region of the last hit, the most frequent ones, in a loop that keeps
-      // everything in registers. Any other is left to popChains.
+      // everything in registers. Any other is left to popDirect and popTables.
       const region = this.regionTable.recent();
       const regionGuest = region.guest;
       const regionLength = region.length;
-      const regionLocal = <u64>region.local - regionGuest;
+      const regionLocal = region.local;
       let slot = this.nextAvail;
       let next = this.orderNext;
       let readable: u64 = 0;
@@ -376,22 +381,28 @@ export class PackedDevice extends Queue {
       const end = min(max, taken + room);
       for (; taken < end; taken++) {
         const desc = descriptor(ring, slot);
-        const flags = descFlags(desc);
+        if (!isPublished(desc, wanted)) {
+          more = false;
+          break;
+        }
+        const rest = descRest(desc);
+        const flags = restFlags(rest);
         if (ownerBits(flags) != wanted) {
           more = false;
           break;
         }
         if (flags & (DESC_F_NEXT | DESC_F_INDIRECT)) break;
-        const addr = descAddr(desc);
-        const rest = descRest(desc);
+        const offset = descAddr(desc) - regionGuest;
+        if (offset >= regionLength) break;
         const len = restLen(rest);
+        if (<u64>len - 1 >= regionLength - offset) break;
         const id = restId(rest);
-        if (id >= size || len == 0 || !holds(regionGuest, regionLength, addr, len)) break;
+        if (id >= size) break;
         const head = headAt(heads, id);
         if (head.inFlight) break;
         const writing: u32 = (flags & DESC_F_WRITE) >> 1;
         if (eager) this.translation.clear();
-        pieceSet(pieces, at, <u32>(regionLocal + addr), len);
+        pieceSet(pieces, at, regionLocal + <u32>offset, len);
         elementSet(element(elements, taken), id, at, 1 << (writing << 4));
         head.set(writing ? len : 0, 1);
         readable += writing ? 0 : len;
@@ -409,13 +420,25 @@ export class PackedDevice extends Queue {
       if (taken == max) break;
       if (more) {
         if (taken == end && got > 0) continue;
-        const records = element(elements, taken);
-        const chains = eager
-          ? this.popChainsEager(records, max - taken, pieces, at, capacity)
-          : this.popChains(records, max - taken, pieces, at, capacity);
+        // Each descriptor takes a slot and a piece, so one bound will do for all that may run out, and for the end of
+        // the ring, where the bits of the flags change.
+        const slots = min(min(size - this.nextAvail, size - this.slotsInFlight), capacity - at);
+        const direct = this.popDirect(
+          eager,
+          element(elements, taken),
+          max - taken,
+          pieces,
+          at,
+          descriptor(ring, this.nextAvail + slots),
+          availBits(this.availWrap),
+        );
         at = this.walkPiece;
-        taken += chains;
+        taken += direct;
         if (taken == max) break;
+        const tabled = this.popTables(eager, element(elements, taken), max - taken, pieces, at, capacity);
+        at = this.walkPiece;
+        taken += tabled;
+        if (direct + tabled > 0) continue;
         result = this.popOne(element(elements, taken), taken == 0, pieces, at, capacity);
         if (result > 0) {
           at += this.walkOut + this.walkIn;
@@ -436,123 +459,163 @@ export class PackedDevice extends Queue {
   }
 
   /**
-   * Pops up to `n` chains, direct or in a table, that lie in the region of the last hit: one where anything else
-   * shows is left to popOne, also to say what is wrong with it. Leaves in walkPiece where the next piece goes.
+   * Pops up to `n` direct chains that lie in the region of the last hit and do not go around the end of the ring: one
+   * where anything else shows is left to popOne, also to say what is wrong with it. Leaves in walkPiece where the
+   * next piece goes.
    * @returns how many
    */
-  private popChains(elements: usize, n: u32, pieces: usize, at: u32, capacity: u32): u32 {
-    return this.popChainsWith(false, elements, n, pieces, at, capacity);
-  }
-
-  private popChainsEager(elements: usize, n: u32, pieces: usize, at: u32, capacity: u32): u32 {
-    return this.popChainsWith(true, elements, n, pieces, at, capacity);
-  }
-
-  @inline
-  private popChainsWith(eager: bool, elements: usize, n: u32, pieces: usize, at: u32, capacity: u32): u32 {
+  private popDirect(
+    eager: bool,
+    elements: usize,
+    n: u32,
+    pieces: usize,
+    at: u32,
+    end: usize,
+    wanted: u32,
+  ): u32 {
     const size = this.size;
-    const ring = this.ring;
-    const ringEnd = descriptor(ring, size);
+    const order = this.order;
     const region = this.regionTable.recent();
     const regionGuest = region.guest;
     const regionLength = region.length;
-    const regionLocal = <u64>region.local - regionGuest;
-    let head = descriptor(ring, this.nextAvail);
-    let wanted = availBits(this.availWrap);
-    let inFlight = this.slotsInFlight;
+    const regionLocal = region.local;
+    let head = descriptor(this.ring, this.nextAvail);
+    let next = this.orderNext;
+    let bytes: u64 = 0;
     let first = at;
     let taken: u32 = 0;
     for (; taken < n; taken++) {
-      let flags = descFlags(head);
-      if (ownerBits(flags) != wanted) break;
-      let addr = descAddr(head);
-      let rest = descRest(head);
-      let len = restLen(rest);
+      // The driver publishes the head last: whatever belongs to the chain is there.
+      if (!isPublished(head, wanted)) break;
+      let kind = wanted;
       let desc = head;
       let piece = first;
-      let counts: u32 = 0;
-      let readable: u64 = 0;
-      let writable: u64 = 0;
+      let total: u64 = 0;
       let more = true;
-      const inTable = (flags & DESC_F_INDIRECT) != 0;
-      if (inTable) {
-        if (!this.indirect || flags & DESC_F_NEXT || len % DESC_BYTES != 0 || len == 0) break;
-        if (!holds(regionGuest, regionLength, addr, len)) break;
-        if (len / DESC_BYTES > min(size, capacity - first)) break;
-        let entry = <usize>(regionLocal + addr);
-        const end = entry + len;
-        for (; entry < end; entry += DESC_BYTES) {
-          const addr = descAddr(entry);
-          const rest = descRest(entry);
-          const len = restLen(rest);
-          if (len == 0 || !holds(regionGuest, regionLength, addr, len)) break;
-          // No other flag, and no id, means anything in a table (2.8.7).
-          if (restFlags(rest) & DESC_F_WRITE) {
-            counts += 0x10000;
-            writable += len;
-          } else {
-            if (counts >= 0x10000) break;
-            counts++;
-            readable += len;
-          }
-          pieceSet(pieces, piece, <u32>(regionLocal + addr), len);
-          piece++;
+      while (desc != end) {
+        const offset = descAddr(desc) - regionGuest;
+        if (offset >= regionLength) break;
+        const rest = descRest(desc);
+        const flags = restFlags(rest);
+        const here = flags & (PACKED_DESC_F_AVAIL | PACKED_DESC_F_USED | DESC_F_INDIRECT | DESC_F_WRITE);
+        if (here != kind) {
+          // From the readable segments to the writable ones, once. Kept in memory: rather there than in the
+          // registers that the loop needs.
+          if (here != (kind | DESC_F_WRITE)) break;
+          kind = here;
+          this.walkOut = piece;
+          this.walkReadable = total;
         }
-        more = entry != end;
-      } else {
-        // Ends where there is no room for pieces, however long the chain, and at the end of the ring, where the
-        // bits of the flags change.
-        const until = min(capacity, first + <u32>((ringEnd - head) / DESC_BYTES));
-        while (piece < until) {
-          if (len == 0 || !holds(regionGuest, regionLength, addr, len)) break;
-          if (flags & DESC_F_WRITE) {
-            counts += 0x10000;
-            writable += len;
-          } else {
-            if (counts >= 0x10000) break;
-            counts++;
-            readable += len;
-          }
-          pieceSet(pieces, piece, <u32>(regionLocal + addr), len);
-          piece++;
-          if (!(flags & DESC_F_NEXT)) {
-            more = false;
-            break;
-          }
-          if (piece == until) break;
-          desc += DESC_BYTES;
-          // The driver publishes the head last: whatever belongs to the chain is there.
-          rest = descRest(desc);
-          flags = restFlags(rest);
-          if ((flags & (PACKED_DESC_F_AVAIL | PACKED_DESC_F_USED | DESC_F_INDIRECT)) != wanted) break;
-          addr = descAddr(desc);
-          len = restLen(rest);
+        const len = restLen(rest);
+        if (<u64>len - 1 >= regionLength - offset) break;
+        pieceSet(pieces, piece, regionLocal + <u32>offset, len);
+        piece++;
+        total += len;
+        desc += DESC_BYTES;
+        if (!(flags & DESC_F_NEXT)) {
+          more = false;
+          break;
         }
       }
-      const id = restId(rest);
-      if (more || id >= size || readable + writable > <u64>CHAIN_BYTES_MAX) break;
-      const slots = inTable ? 1 : piece - first;
+      if (more) break;
+      const id = descId(desc - DESC_BYTES);
+      if (id >= size) break;
       const known = headAt(this.heads, id);
-      if (inFlight + slots > size || known.inFlight) break;
+      if (known.inFlight) break;
+      if (total > 0xffff_ffff) break;
+      const firstIn = kind == wanted ? piece : this.walkOut;
+      const readable = kind == wanted ? total : this.walkReadable;
       if (eager) this.translation.clear();
-      elementSet(element(elements, taken), id, first, counts);
-      known.set(<u32>min<u64>(writable, 0xffff_ffff), slots);
-      this.bytesOut += readable;
-      this.indirects += <u64>inTable;
-      wordAtSet(this.order, this.orderNext, id);
-      this.orderNext = this.orderNext + 1 == size ? 0 : this.orderNext + 1;
-      inFlight += slots;
+      elementSet(element(elements, taken), id, first, firstIn - first + ((piece - firstIn) << 16));
+      known.set(<u32>(total - readable), piece - first);
+      bytes += readable;
+      wordAtSet(order, next, id);
+      if (++next == size) next = 0;
       first = piece;
-      head = desc + DESC_BYTES;
-      if (head == ringEnd) {
-        head = ring;
-        wanted ^= PACKED_DESC_F_AVAIL | PACKED_DESC_F_USED;
-      }
+      head = desc;
     }
-    this.nextAvail = <u32>((head - ring) / DESC_BYTES);
-    this.availWrap = wanted == availBits(true);
+    const slots = first - at;
+    this.moveTo(this.nextAvail + slots);
+    this.orderNext = next;
+    this.bytesOut += bytes;
     this.inFlight += taken;
-    this.slotsInFlight = inFlight;
+    this.slotsInFlight += slots;
+    this.walkPiece = first;
+    return taken;
+  }
+
+  /** As popDirect, chains in tables. */
+  private popTables(eager: bool, elements: usize, n: u32, pieces: usize, at: u32, capacity: u32): u32 {
+    this.walkPiece = at;
+    if (!this.indirect) return 0;
+    const size = this.size;
+    const order = this.order;
+    const region = this.regionTable.recent();
+    const regionGuest = region.guest;
+    const regionLength = region.length;
+    const regionLocal = region.local;
+    const from = this.nextAvail;
+    const wanted = availBits(this.availWrap);
+    const until = min(n, min(size - this.slotsInFlight, size - from));
+    let head = descriptor(this.ring, from);
+    let next = this.orderNext;
+    let bytes: u64 = 0;
+    let first = at;
+    let taken: u32 = 0;
+    for (; taken < until; taken++) {
+      if (!isPublished(head, wanted)) break;
+      const headRest = descRest(head);
+      const flags = restFlags(headRest);
+      const here = flags & (PACKED_DESC_F_AVAIL | PACKED_DESC_F_USED | DESC_F_INDIRECT | DESC_F_NEXT);
+      if (here != (wanted | DESC_F_INDIRECT)) break;
+      const bytesOfTable = restLen(headRest);
+      const table = descAddr(head);
+      if (bytesOfTable % DESC_BYTES != 0 || !holds(regionGuest, regionLength, table, bytesOfTable)) break;
+      if (bytesOfTable / DESC_BYTES > min(size, capacity - first)) break;
+      let kind: u32 = 0;
+      let entry = <usize>regionLocal + <usize>(table - regionGuest);
+      const end = entry + bytesOfTable;
+      let piece = first;
+      let total: u64 = 0;
+      for (; entry != end; entry += DESC_BYTES) {
+        const offset = descAddr(entry) - regionGuest;
+        if (offset >= regionLength) break;
+        const rest = descRest(entry);
+        // No other flag, and no id, means anything in a table (2.8.7).
+        const here = restFlags(rest) & DESC_F_WRITE;
+        if (here != kind) {
+          if (here == 0) break;
+          kind = here;
+          this.walkOut = piece;
+          this.walkReadable = total;
+        }
+        const len = restLen(rest);
+        if (<u64>len - 1 >= regionLength - offset) break;
+        pieceSet(pieces, piece, regionLocal + <u32>offset, len);
+        piece++;
+        total += len;
+      }
+      const id = restId(headRest);
+      if (entry != end || id >= size || total > 0xffff_ffff) break;
+      const known = headAt(this.heads, id);
+      if (known.inFlight) break;
+      const firstIn = kind == 0 ? piece : this.walkOut;
+      const readable = kind == 0 ? total : this.walkReadable;
+      if (eager) this.translation.clear();
+      elementSet(element(elements, taken), id, first, firstIn - first + ((piece - firstIn) << 16));
+      known.set(<u32>(total - readable), 1);
+      bytes += readable;
+      wordAtSet(order, next, id);
+      if (++next == size) next = 0;
+      first = piece;
+      head += DESC_BYTES;
+    }
+    this.moveTo(from + taken);
+    this.orderNext = next;
+    this.bytesOut += bytes;
+    this.indirects += taken;
+    this.inFlight += taken;
+    this.slotsInFlight += taken;
     this.walkPiece = first;
     return taken;
   }
@@ -662,17 +725,33 @@ export class PackedDevice extends Queue {
     return 0;
   }
 
-  /** Accounts for `n` elements in `slots` slots, and publishes the used descriptors from the first one on. */
-  private publish(n: u32, slots: u32, firstFlags: u32, slot: u32, wrap: bool): void {
+  /**
+   * Writes the used descriptor of an element. The flags of the first one that is to be published are kept back: the
+   * driver looks at used descriptors in ring order.
+   */
+  @inline
+  private usedSet(desc: usize, wrap: bool, id: u32, written: u32, first: bool): void {
+    if (first) {
+      this.firstFlags = usedFlags(written, wrap);
+      descLenIdSet(desc, written, id);
+    } else descRestSet(desc, written, id, usedFlags(written, wrap));
+  }
+
+  /**
+   * Publishes the used descriptors of `n` elements from nextUsed on, with firstFlags; (slot, wrap) lies behind them.
+   */
+  private publish(n: u32, slot: u32, wrap: bool): void {
     const first = descriptor(this.ring, this.nextUsed);
+    // No more slots than the ring has: one lap further on at most. With one element of all slots it is one lap.
+    const slots = slot - this.nextUsed + (wrap == this.usedWrap ? 0 : this.size);
     this.nextUsed = slot;
     this.usedWrap = wrap;
     this.inFlight -= n;
     this.slotsInFlight -= slots;
     this.completed += n;
     this.unsignalled = min<u32>(this.unsignalled + slots, 0x10000);
-    // The driver looks at used descriptors in ring order: it cannot get past the first one before this store.
-    descFlagsSet(first, firstFlags);
+    // The driver cannot get past the first one before this store.
+    descFlagsSet(first, this.firstFlags);
   }
 
   pushBurst(elements: usize, n: u32): i32 {
@@ -698,38 +777,38 @@ export class PackedDevice extends Queue {
       return <i32>pushed;
     }
     if (this.fills > 0) return RESULT_SLOT;
-    const ring = this.ring;
-    const from = this.nextUsed;
-    let slot = from;
-    let bits = usedBits(this.usedWrap);
-    let firstFlags: u32 = 0;
+    if (n == 0) return 0;
+    const wrap = this.usedWrap;
+    const from = descriptor(this.ring, this.nextUsed);
+    const end = descriptor(this.ring, size);
+    let owner = usedBits(wrap);
+    // The driver does not see the first one as used before all else is written.
+    let bits = availBits(wrap);
+    let desc = from;
     let bytes: u64 = 0;
     for (; pushed < n; pushed++) {
       const record = element(elements, pushed);
       const id = elementId(record);
-      const written = elementWritten(record);
       if (id >= size) break;
       const head = headAt(heads, id);
-      if (!head.open || written > head.writable) break;
+      if (!head.open) break;
+      const written = elementWritten(record);
+      if (written > head.writable) break;
       head.leave();
       bytes += written;
-      const flags = written > 0 ? bits | DESC_F_WRITE : bits;
-      const desc = descriptor(ring, slot);
-      if (pushed == 0) {
-        firstFlags = flags;
-        descLenIdSet(desc, written, id);
-      } else descRestSet(desc, written, id, flags);
-      slot += <u32>head.slots;
-      if (slot >= size) {
-        slot -= size;
-        bits ^= usedBits(true);
+      descRestSet(desc, written, id, bits | writeFlag(written));
+      bits = owner;
+      desc = descriptor(desc, head.slots);
+      if (desc >= end) {
+        desc -= end - this.ring;
+        owner ^= usedBits(true);
+        bits = owner;
       }
     }
     if (pushed > 0) {
-      const wrap = bits != 0;
       this.bytesIn += bytes;
-      // No more slots than the ring has: one lap further on at most.
-      this.publish(pushed, slot - from + (wrap == this.usedWrap ? 0 : size), firstFlags, slot, wrap);
+      this.firstFlags = usedFlags(elementWritten(elements), wrap);
+      this.publish(pushed, <u32>((desc - this.ring) / DESC_BYTES), owner != 0);
     }
     return <i32>pushed;
   }
@@ -744,56 +823,57 @@ export class PackedDevice extends Queue {
     const size = this.size;
     if (this.span > size) return 0;
     const order = this.order;
-    const batches = this.batches;
     const heads = this.heads;
+    const below = this.leftOutBelow;
+    const until = min(n, this.span);
     let index = this.orderNext + size - this.span;
     if (index >= size) index -= size;
-    const until = min(n, this.span);
     let slot = this.nextUsed;
     let wrap = this.usedWrap;
-    let firstFlags: u32 = 0;
     let bytes: u64 = 0;
     let pushed: u32 = 0;
-    // What has a used descriptor: elements, and the slot behind the last of them.
+    // What has a used descriptor: elements, and the place behind the last of them.
     let batch: u32 = 0;
     let batchSlot = slot;
     let batchWrap = wrap;
-    let slots: u32 = 0;
-    let batchSlots: u32 = 0;
-    while (pushed < until) {
+    for (; pushed < until; pushed++) {
       const record = element(elements, pushed);
       const id = elementId(record);
-      const written = elementWritten(record);
+      if (id >= size) break;
       // Found there it is in flight: one that was detached has been taken out.
-      if (id >= size || id != wordAt(order, index)) break;
+      if (id != wordAt(order, index)) break;
       const head = headAt(heads, id);
-      assert(head.open);
+      const written = elementWritten(record);
       const writable = head.writable;
       if (written > writable) break;
       head.leave();
       bytes += written;
-      pushed++;
       if (++index == size) index = 0;
-      const taken = <u32>head.slots;
-      slots += taken;
-      slot += taken;
+      slot += <u32>head.slots;
       if (slot >= size) {
         slot -= size;
         wrap = !wrap;
       }
-      // As in publishDone.
-      if (!batches || written != writable || written == 0xffff_ffff || pushed == n) {
-        const flags = usedFlags(written, batchWrap);
-        const desc = descriptor(this.ring, batchSlot);
-        if (batch == 0) {
-          firstFlags = flags;
-          descLenIdSet(desc, written, id);
-        } else descRestSet(desc, written, id, flags);
-        batch = pushed;
+      if (!mayBeLeftOut(below, written, writable)) {
+        this.usedSet(descriptor(this.ring, batchSlot), batchWrap, id, written, batch == 0);
+        batch = pushed + 1;
         batchSlot = slot;
         batchWrap = wrap;
-        batchSlots = slots;
       }
+    }
+    if (pushed == n && batch < n) {
+      // The last of a burst always has a descriptor.
+      const record = element(elements, n - 1);
+      this.usedSet(
+        descriptor(this.ring, batchSlot),
+        batchWrap,
+        elementId(record),
+        elementWritten(record),
+        batch == 0,
+      );
+      batch = n;
+      batchSlot = slot;
+      batchWrap = wrap;
     }
     for (let i = batch; i < pushed; i++) {
       const record = element(elements, i);
@@ -804,7 +884,7 @@ export class PackedDevice extends Queue {
     this.fills = pushed - batch;
     this.span -= batch;
     this.bytesIn += bytes;
-    if (batch > 0) this.publish(batch, batchSlots, firstFlags, batchSlot, batchWrap);
+    if (batch > 0) this.publish(batch, batchSlot, batchWrap);
     return pushed;
   }
 
@@ -814,17 +894,15 @@ export class PackedDevice extends Queue {
     // An element that was detached, or is not done, holds up all that were popped after it.
     if (this.span == 0 || this.span > size) return;
     const order = this.order;
-    const batches = this.batches;
     const heads = this.heads;
+    const below = this.leftOutBelow;
     let index = this.orderNext + size - this.span;
     if (index >= size) index -= size;
     let slot = this.nextUsed;
     let wrap = this.usedWrap;
+    let batch: u32 = 0;
     let batchSlot = slot;
     let batchWrap = wrap;
-    let firstFlags: u32 = 0;
-    let first = true;
-    let slots: u32 = 0;
     let count: u32 = 0;
     let bytes: u64 = 0;
     let id = wordAt(order, index);
@@ -832,13 +910,11 @@ export class PackedDevice extends Queue {
     while (done) {
       const head = headAt(heads, id);
       const written = head.written;
-      const whole = batches && written == head.writable && written != 0xffff_ffff;
+      const whole = mayBeLeftOut(below, written, head.writable);
       head.leave();
       bytes += written;
       count++;
-      const taken = <u32>head.slots;
-      slots += taken;
-      slot += taken;
+      slot += <u32>head.slots;
       if (slot >= size) {
         slot -= size;
         wrap = !wrap;
@@ -846,15 +922,10 @@ export class PackedDevice extends Queue {
       if (++index == size) index = 0;
       const next = wordAt(order, index);
       done = next < size && headAt(heads, next).done;
-      // Left out, an element counts as completely written; the last of a run always has an entry.
+      // The last of a run always has a descriptor.
       if (!whole || !done) {
-        const flags = usedFlags(written, batchWrap);
-        const desc = descriptor(this.ring, batchSlot);
-        if (first) {
-          first = false;
-          firstFlags = flags;
-          descLenIdSet(desc, written, id);
-        } else descRestSet(desc, written, id, flags);
+        this.usedSet(descriptor(this.ring, batchSlot), batchWrap, id, written, batch == 0);
+        batch = count;
         batchSlot = slot;
         batchWrap = wrap;
       }
@@ -863,7 +934,7 @@ export class PackedDevice extends Queue {
     this.bytesIn += bytes;
     this.span -= count;
     this.fills -= count;
-    if (count > 0) this.publish(count, slots, firstFlags, slot, wrap);
+    if (count > 0) this.publish(count, slot, wrap);
   }
 
   fill(id: u32, written: u32, offset: u32): i32 {
@@ -892,23 +963,14 @@ export class PackedDevice extends Queue {
     const size = this.size;
     let slot = this.nextUsed;
     let wrap = this.usedWrap;
-    let firstFlags: u32 = 0;
-    let slots: u32 = 0;
     for (let i: u32 = 0; i < n; i++) {
       const fill = this.fillAt(i);
       const written = fill.written;
-      const flags = usedFlags(written, wrap);
-      const desc = descriptor(this.ring, slot);
-      if (i == 0) {
-        firstFlags = flags;
-        descLenIdSet(desc, written, fill.id);
-      } else descRestSet(desc, written, fill.id, flags);
+      this.usedSet(descriptor(this.ring, slot), wrap, fill.id, written, i == 0);
       this.bytesIn += written;
-      const taken = <u32>fill.slots;
+      slot += <u32>fill.slots;
       this.head(fill.id).leave();
       fill.clear();
-      slots += taken;
-      slot += taken;
       if (slot >= size) {
         slot -= size;
         wrap = !wrap;
@@ -916,7 +978,7 @@ export class PackedDevice extends Queue {
     }
     this.fillFirst = (this.fillFirst + n) % size;
     this.fills -= n;
-    this.publish(n, slots, firstFlags, slot, wrap);
+    this.publish(n, slot, wrap);
     return 0;
   }
 

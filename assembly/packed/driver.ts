@@ -26,27 +26,28 @@ import {
   RING_EVENT_FLAGS_DISABLE,
   RING_EVENT_FLAGS_ENABLE,
   SEGMENT_BYTES,
-  THRESHOLD_ADAPTIVE,
   THRESHOLD_FIXED,
-  THRESHOLD_HYSTERESIS,
 } from '../abi/layout';
 import {
   availBits,
   descAddrSet,
   descFlags,
   descFlagsSet,
-  descLenIdSet,
   descRest,
   descRestSet,
   descriptor,
+  descSegmentSet,
   eventFlagsSet,
   eventOffWrapSet,
   eventWord,
+  idFlags,
+  isPublished,
   ownerBits,
   passed,
   position,
   positionSlot,
   positionWrap,
+  restFlags,
   restId,
   restLen,
   usedBits,
@@ -55,12 +56,16 @@ import {
 } from '../abi/packed';
 import { Queue } from '../abi/queue';
 import {
+  completionFull,
+  completionLess,
   completionSet,
   isReadable,
   restCount,
   restLength,
   restSegmentFlags,
   segmentAddress,
+  segmentFlagsCount,
+  segmentLength,
   segmentRest,
   token,
   writableLength,
@@ -105,7 +110,8 @@ export class PackedDriver extends Queue {
   inFlight: u32;
   /** Slots made available since the last kickPrepare. */
   unkicked: u32;
-  /** Flags of the first descriptor of the burst under way. */
+  /** Of the burst under way: its next segment's record, and the flags of its first descriptor, but AVAIL and USED. */
+  record: usize;
   firstFlags: u32;
   /** In-order use: buffers of a batch not handed out yet, and the length of the last of them. */
   batchLeft: u32;
@@ -180,66 +186,38 @@ export class PackedDriver extends Queue {
 
   addBurst(segments: usize, tokens: usize, n: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
-    const size = this.size;
-    const ring = this.ring;
-    const buffers = this.buffers;
-    const nextId = this.nextId;
-    const inOrder = this.inOrder;
     const firstSlot = this.nextAvail;
+    const firstWrap = this.availWrap;
     const held = this.numFree;
-    // Buffers of one segment, the most frequent ones, in a loop that keeps everything in registers. From the
-    // first other one on, and from the end of the ring on, where the bits of the flags change, addAny goes on.
-    let record = segments;
-    let id = this.freeId;
-    let slot = firstSlot;
-    const owner = availBits(this.availWrap);
-    let bytes: u64 = 0;
-    let fast: u32 = 0;
-    const threshold = this.threshold;
-    let until = min(n, min(held, size - slot));
-    let observed: u32 = 0;
-    if (threshold.mode == THRESHOLD_ADAPTIVE && n > 0) {
-      observed = this.observeEmpty(segments);
-      // The one that takes the last slot is observed in addAny.
-      until = min(until, held - 1);
+    this.record = segments;
+    let added = this.addSingles(tokens, n);
+    let result: i32 = 0;
+    while (added < n) {
+      added += this.addChains(tokens, added, n);
+      if (added == n) break;
+      const failed = this.tableFailed;
+      added += this.addTables(tokens, added, n, false);
+      if (added == n) break;
+      result = this.addOne(tokens, added, this.tableFailed != failed);
+      if (result <= 0) break;
+      added++;
     }
-    for (; fast < until; fast++) {
-      const rest = segmentRest(record);
-      if (restCount(rest) != 1) break;
-      assert(id < size);
-      const write = restSegmentFlags(rest) & DESC_F_WRITE;
-      const length = restLength(rest);
-      const address = descriptor(ring, slot);
-      descAddrSet(address, segmentAddress(record));
-      // The flags of the burst's head follow when all else is written.
-      if (fast == 0) {
-        this.firstFlags = write | owner;
-        descLenIdSet(address, length, id);
-      } else descRestSet(address, length, id, write | owner);
-      const writable = write ? length : 0;
-      bytes += length - writable;
-      bufferAt(buffers, id).set(token(tokens, fast), writable, 0, 1, slot);
-      if (inOrder) wordAtSet(this.slotId, slot, id);
-      id = wordAt(nextId, id);
-      record += SEGMENT_BYTES;
-      slot++;
-    }
-    if (threshold.mode == THRESHOLD_HYSTERESIS && fast > 0)
-      threshold.observeSingles(fast, this.segmentsInFlight(), this.added);
-    this.freeId = id;
-    this.numFree = held - fast;
-    this.bytesOut += bytes;
-    this.moveTo(slot);
-    const added = fast == n ? <i32>n : this.addAny(record, tokens, fast, n, observed);
-    if (added <= 0) return added;
+    this.tables.settle();
+    if (added == 0) return result;
     this.inFlight += added;
     this.added += added;
     // Saturates: from 2^16 on the window of `passed` would be ambiguous, see kickPrepare. numFree counts
     // slots, so the difference is how many the burst took.
     this.unkicked = min<u32>(this.unkicked + held - this.numFree, 0x10000);
     // The device looks at slots in ring order: it cannot get past the first one before this store.
-    descFlagsSet(descriptor(ring, firstSlot), this.firstFlags);
-    return added;
+    descFlagsSet(descriptor(this.ring, firstSlot), this.firstFlags | availBits(firstWrap));
+    return <i32>added;
+  }
+
+  /** Bits of a head's flags: those of the burst's first one are held back until all else is written. */
+  @inline
+  private headBits(index: u32): u32 {
+    return index == 0 ? usedBits(!this.availWrap) : availBits(this.availWrap);
   }
 
   /** Makes `slot` the next one, at most one behind the last. */
@@ -250,146 +228,254 @@ export class PackedDriver extends Queue {
     } else this.nextAvail = slot;
   }
 
+  /** Remembers a buffer under an id. Returns the id behind that one in the list of free ones. */
+  @inline
+  private enter(token: u32, id: u32, writable: u64, table: u32, count: u32, slot: u32): u32 {
+    bufferAt(this.buffers, id).set(token, <u32>min<u64>(writable, 0xffff_ffff), table, count, slot);
+    if (this.inOrder) wordAtSet(this.slotId, slot, id);
+    return wordAt(this.nextId, id);
+  }
+
   /** Segments of the buffers in flight, in the ring and in tables. */
   private segmentsInFlight(): u32 {
     const tables = this.tables;
     return this.size - this.numFree - tables.count + tables.descriptors;
   }
 
-  /** Lets the threshold see the first buffer of a burst if the ring is empty. Returns how many it has seen. */
-  private observeEmpty(record: usize): u32 {
-    const rest = segmentRest(record);
-    const count = restCount(rest);
-    if (this.numFree != this.size || count > this.size) return 0;
-    this.threshold.observe(count, isReadable(rest), this.numFree, 0, this.added);
-    return 1;
+  /**
+   * Adds buffers of one direct segment, the most frequent ones, from the first of a burst on: up to another one, to
+   * one that the threshold has to see, or to the end of the ring, where the bits of the flags change.
+   * @returns how many
+   */
+  private addSingles(tokens: usize, n: u32): u32 {
+    const ring = this.ring;
+    const buffers = this.buffers;
+    const nextId = this.nextId;
+    const inOrder = this.inOrder;
+    const threshold = this.threshold;
+    const first = this.nextAvail;
+    const until = min(n, min(threshold.room(this.numFree), this.size - first));
+    if (until == 0) return 0;
+    const owner = availBits(this.availWrap);
+    let bits = this.headBits(0);
+    let record = this.record;
+    let id = this.freeId;
+    let slot = first;
+    let bytes: u64 = 0;
+    let added: u32 = 0;
+    this.firstFlags = restSegmentFlags(segmentRest(record)) & DESC_F_WRITE;
+    for (; added < until; added++) {
+      const rest = segmentRest(record);
+      if (restCount(rest) != 1) break;
+      assert(id < this.size);
+      const write = restSegmentFlags(rest) & DESC_F_WRITE;
+      const length = restLength(rest);
+      const address = descriptor(ring, slot);
+      descAddrSet(address, segmentAddress(record));
+      descRestSet(address, length, id, write | bits);
+      bits = owner;
+      const writable = write ? length : 0;
+      bytes += length - writable;
+      bufferAt(buffers, id).set(token(tokens, added), writable, 0, 1, slot);
+      if (inOrder) wordAtSet(this.slotId, slot, id);
+      id = wordAt(nextId, id);
+      record += SEGMENT_BYTES;
+      slot++;
+    }
+    if (added == 0) return 0;
+    threshold.note(added, this.segmentsInFlight());
+    this.record = record;
+    this.freeId = id;
+    this.numFree -= added;
+    this.bytesOut += bytes;
+    this.moveTo(slot);
+    return added;
   }
 
   /**
-   * Adds buffers of any shape, from the one with index `from` on, as far as they fit. The threshold has seen
-   * those below index `observed`.
-   * @returns how many of the burst are added then, or RESULT_TOO_LONG if it is none for that reason
+   * Adds direct buffers of any length from the one with index `from` on: up to one that goes through a table, does not
+   * fit, has to be seen by the threshold, or goes around the end of the ring.
+   * @returns how many
    */
-  private addAny(segments: usize, tokens: usize, from: u32, n: u32, observed: u32): i32 {
-    const size = this.size;
+  private addChains(tokens: usize, from: u32, n: u32): u32 {
+    const threshold = this.threshold;
+    const room = min(threshold.room(this.numFree), this.size - this.nextAvail);
+    const limit = this.indirect ? threshold.value : room;
+    const before = this.segmentsInFlight();
+    const free = this.numFree;
+    const added = this.addDirect(tokens, from, n, limit, room, availBits(this.availWrap));
+    threshold.note(free - this.numFree, before);
+    return added;
+  }
+
+  /**
+   * Adds direct buffers of up to `limit` segments each and `room` segments in all, which is not beyond the end of the
+   * ring. `owner`: the bits of an available descriptor.
+   * @returns how many
+   */
+  private addDirect(tokens: usize, from: u32, n: u32, limit: u32, room: u32, owner: u32): u32 {
     const ring = this.ring;
+    let bits = this.headBits(from);
+    let record = this.record;
+    let id = this.freeId;
+    let head = descriptor(ring, this.nextAvail);
+    let left = room;
+    let bytes: u64 = 0;
+    let added = from;
+    if (from == 0) this.firstFlags = segmentFlagsCount(record) & 0xffff;
+    for (; added < n; added++) {
+      const flags = segmentFlagsCount(record);
+      const count = flags >> 16;
+      // A count of 0 makes the largest number.
+      if (count - 1 >= min(limit, left)) break;
+      const behind = descriptor(head, count);
+      const len = segmentLength(record);
+      descAddrSet(head, segmentAddress(record));
+      descSegmentSet(head, len, flags, idFlags(id, bits));
+      bits = owner;
+      let total: u64 = len;
+      let writable: u64 = flags & DESC_F_WRITE ? len : 0;
+      record += SEGMENT_BYTES;
+      const same = idFlags(id, owner);
+      for (let desc = head + DESC_BYTES; desc != behind; desc += DESC_BYTES) {
+        const flags = segmentFlagsCount(record);
+        const len = segmentLength(record);
+        descAddrSet(desc, segmentAddress(record));
+        descSegmentSet(desc, len, flags, same);
+        total += len;
+        writable += flags & DESC_F_WRITE ? len : 0;
+        record += SEGMENT_BYTES;
+      }
+      left -= count;
+      bytes += total - writable;
+      const slot = <u32>((head - ring) / DESC_BYTES);
+      id = this.enter(token(tokens, added), id, writable, 0, count, slot);
+      head = behind;
+    }
+    this.record = record;
+    this.freeId = id;
+    this.numFree -= room - left;
+    this.bytesOut += bytes;
+    this.moveTo(<u32>((head - ring) / DESC_BYTES));
+    return added - from;
+  }
+
+  /**
+   * Adds buffers that go through a table, from the one with index `from` on: up to another one, to one that the
+   * threshold has to see unless it has been `seen`, or where no table can be had.
+   * @returns how many
+   */
+  private addTables(tokens: usize, from: u32, n: u32, seen: bool): u32 {
+    if (!this.indirect) return 0;
+    const size = this.size;
     const tables = this.tables;
     const threshold = this.threshold;
-    const fixed = threshold.mode == THRESHOLD_FIXED;
-    const indirect = this.indirect;
-    let limit = threshold.value;
-    let record = segments;
+    const limit = threshold.value;
+    const any = seen || threshold.mode == THRESHOLD_FIXED;
+    const before = this.segmentsInFlight();
+    const room = any ? <u32>-1 : threshold.room(this.numFree);
+    let left = room;
+    let record = this.record;
     let id = this.freeId;
     let free = this.numFree;
     let slot = this.nextAvail;
-    let wrap = this.availWrap;
+    let bits = this.headBits(from);
     let bytes: u64 = 0;
     let added = from;
-    let tooLong = false;
-    for (; added < n; added++) {
+    if (from == 0) this.firstFlags = DESC_F_INDIRECT;
+    for (; added < n && free > 0; added++) {
       const count = restCount(segmentRest(record));
-      if (count > size) {
-        tooLong = true;
+      if ((count <= limit && count <= free) || count > size) break;
+      if (!any && (count >= free || count > left)) break;
+      const table = tables.alloc(count, min(n - added, free));
+      if (table == 0) {
+        this.tableFailed++;
         break;
       }
-      if (!fixed && added >= observed) {
-        const before = size - free - tables.count + tables.descriptors;
-        threshold.observe(count, isReadable(segmentRest(record)), free, before, this.added + added);
-        limit = threshold.value;
-      }
-      let table: u32 = 0;
-      // The order of these tests is part of the contract: no free descriptor, no table.
-      if (indirect && free > 0 && (count > limit || count > free)) {
-        table = tables.alloc(count, min(n - added, free));
-        if (table == 0) this.tableFailed++;
-      }
-      // Also where a table could not be had: nothing is written before the whole chain fits.
-      if (table == 0 && count > free) {
-        this.full++;
-        break;
-      }
-      assert(id < size);
-      const head = slot;
-      const owner = availBits(wrap);
-      let headAddr: u64;
-      let headLen: u32;
-      let headFlags: u32;
+      const at = <usize>Tables.address(table);
+      const end = descriptor(at, count);
       let total: u64 = 0;
       let writable: u64 = 0;
-      if (table != 0) {
-        const at = <usize>Tables.address(table);
-        for (let i: u32 = 0; i < count; i++) {
-          const rest = segmentRest(record);
-          const length = restLength(rest);
-          const write = restSegmentFlags(rest) & DESC_F_WRITE;
-          const address = descriptor(at, i);
-          descAddrSet(address, segmentAddress(record));
-          descRestSet(address, length, 0, write);
-          total += length;
-          writable += write ? length : 0;
-          record += SEGMENT_BYTES;
-        }
-        headAddr = at + this.addressOffset;
-        headLen = count * DESC_BYTES;
-        headFlags = DESC_F_INDIRECT;
-        free--;
-        this.indirects++;
-      } else {
+      for (let desc = at; desc != end; desc += DESC_BYTES) {
         const rest = segmentRest(record);
-        headAddr = segmentAddress(record);
-        headLen = restLength(rest);
-        headFlags = restSegmentFlags(rest);
-        total = headLen;
-        writable = writableLength(rest);
+        descAddrSet(desc, segmentAddress(record));
+        descRestSet(desc, restLength(rest), 0, restSegmentFlags(rest) & DESC_F_WRITE);
+        total += restLength(rest);
+        writable += writableLength(rest);
         record += SEGMENT_BYTES;
-        let bits = owner;
-        for (let i: u32 = 1; i < count; i++) {
-          if (++slot == size) {
-            slot = 0;
-            wrap = !wrap;
-            bits = availBits(wrap);
-          }
-          const rest = segmentRest(record);
-          const length = restLength(rest);
-          const address = descriptor(ring, slot);
-          descAddrSet(address, segmentAddress(record));
-          descRestSet(address, length, id, restSegmentFlags(rest) | bits);
-          total += length;
-          writable += writableLength(rest);
-          record += SEGMENT_BYTES;
-        }
-        free -= count;
       }
-      if (++slot == size) {
-        slot = 0;
-        wrap = !wrap;
-      }
-      const address = descriptor(ring, head);
-      descAddrSet(address, headAddr);
-      headFlags |= owner;
-      // The flags of the burst's head follow when all else is written.
-      if (added == 0) {
-        this.firstFlags = headFlags;
-        descLenIdSet(address, headLen, id);
-      } else descRestSet(address, headLen, id, headFlags);
+      const address = descriptor(this.ring, slot);
+      descAddrSet(address, at + this.addressOffset);
+      descRestSet(address, count * DESC_BYTES, id, DESC_F_INDIRECT | bits);
+      left -= count;
       bytes += total - writable;
-      bufferAt(this.buffers, id).set(
-        token(tokens, added),
-        <u32>min<u64>(writable, 0xffff_ffff),
-        table,
-        count,
-        head,
-      );
-      if (this.inOrder) wordAtSet(this.slotId, head, id);
-      id = wordAt(this.nextId, id);
+      id = this.enter(token(tokens, added), id, writable, table, count, slot);
+      free--;
+      this.moveTo(slot + 1);
+      slot = this.nextAvail;
+      bits = availBits(this.availWrap);
     }
-    tables.settle();
+    const some = added - from;
+    if (!seen) threshold.note(room - left, before);
+    this.record = record;
     this.freeId = id;
     this.numFree = free;
-    this.nextAvail = slot;
-    this.availWrap = wrap;
     this.bytesOut += bytes;
-    return tooLong && added == 0 ? RESULT_TOO_LONG : <i32>added;
+    this.indirects += some;
+    return some;
+  }
+
+  /**
+   * Adds one buffer of any kind, for which no table is to be had if that was `tried`.
+   * @returns 1; 0 if there is no room for it; RESULT_TOO_LONG
+   */
+  private addOne(tokens: usize, index: u32, tried: bool): i32 {
+    const size = this.size;
+    const free = this.numFree;
+    const threshold = this.threshold;
+    const rest = segmentRest(this.record);
+    const count = restCount(rest);
+    // A count of 0 describes no buffer: refused like one that can never fit.
+    if (count == 0 || count > size) return RESULT_TOO_LONG;
+    threshold.observe(count, isReadable(rest), free, this.segmentsInFlight(), this.added + index);
+    // The order of these tests is part of the contract: no free descriptor, no table.
+    if (!tried && this.indirect && free > 0 && (count > threshold.value || count > free)) {
+      if (this.addTables(tokens, index, index + 1, true) > 0) return 1;
+    }
+    // Also where a table could not be had: nothing is written before the whole chain fits.
+    if (count > free) {
+      this.full++;
+      return 0;
+    }
+    if (this.nextAvail + count > size) this.addAround(tokens, index, count);
+    else this.addDirect(tokens, index, index + 1, count, count, availBits(this.availWrap));
+    return 1;
+  }
+
+  /** Adds a direct buffer that goes around the end of the ring. There is room for it. */
+  private addAround(tokens: usize, index: u32, count: u32): void {
+    const id = this.freeId;
+    const head = this.nextAvail;
+    let bits = this.headBits(index);
+    let record = this.record;
+    let total: u64 = 0;
+    let writable: u64 = 0;
+    if (index == 0) this.firstFlags = restSegmentFlags(segmentRest(record));
+    for (let i: u32 = 0; i < count; i++) {
+      const rest = segmentRest(record);
+      const address = descriptor(this.ring, this.nextAvail);
+      descAddrSet(address, segmentAddress(record));
+      descSegmentSet(address, restLength(rest), restSegmentFlags(rest), idFlags(id, bits));
+      total += restLength(rest);
+      writable += writableLength(rest);
+      record += SEGMENT_BYTES;
+      this.moveTo(this.nextAvail + 1);
+      bits = availBits(this.availWrap);
+    }
+    this.record = record;
+    this.freeId = this.enter(token(tokens, index), id, writable, 0, count, head);
+    this.numFree -= count;
+    this.bytesOut += total - writable;
   }
 
   kickPrepare(): bool {
@@ -419,72 +505,24 @@ export class PackedDriver extends Queue {
   getBurst(completions: usize, max: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
     if (this.inOrder) return this.getInOrder(completions, max);
-    const size = this.size;
-    const ring = this.ring;
-    const buffers = this.buffers;
-    const nextId = this.nextId;
+    const end = descriptor(this.ring, this.size);
     let taken: u32 = 0;
     let handled: u32 = 0;
     let result: i32 = 1;
     while (taken < max) {
-      // Direct buffers with a sound descriptor, in a loop that keeps everything in registers. Slots may
-      // jump by a chain's length, so the end of the ring is looked at each time.
-      const from = this.nextUsed;
-      let slot = from;
-      let wanted = usedBits(this.usedWrap);
-      let freeId = this.freeId;
-      let bytes: u64 = 0;
-      let more = true;
-      const start = taken;
-      for (; taken < max; taken++) {
-        const desc = descriptor(ring, slot);
-        const flags = descFlags(desc);
-        if (ownerBits(flags) != wanted) {
-          more = false;
-          break;
-        }
-        const rest = descRest(desc);
-        const id = restId(rest);
-        // Checked before anything is looked up by it.
-        if (id >= size) break;
-        const buffer = bufferAt(buffers, id);
-        const chain = buffer.chain;
-        const segments = chainSegments(chain);
-        const tokenWritable = buffer.tokenWritable;
-        const len = restLen(rest);
-        if (segments == 0 || chainTable(chain) != 0 || len > <u32>(tokenWritable >> 32)) break;
-        completionSet(completions, taken, <u32>tokenWritable, len);
-        bytes += len;
-        buffer.segments = 0;
-        wordAtSet(nextId, id, freeId);
-        freeId = id;
-        slot += segments;
-        if (slot >= size) {
-          slot -= size;
-          wanted ^= usedBits(true);
-        }
-      }
-      const wrap = wanted != 0;
-      // No more slots than were in flight: one lap further on at most.
-      this.numFree += slot - from + (wrap == this.usedWrap ? 0 : size);
-      this.nextUsed = slot;
-      this.usedWrap = wrap;
-      this.freeId = freeId;
-      this.inFlight -= taken - start;
-      this.bytesIn += bytes;
+      const direct = this.getDirect(completions, taken, max, end, usedBits(this.usedWrap));
+      taken += direct;
       if (taken == max) break;
-      if (!more) {
+      if (!this.isUsed(this.nextUsed, this.usedWrap)) {
         // Nothing more. Ask for an event at this slot and look once more: the device may have used it
         // before it saw the event.
-        if (taken == handled || !this.askFrom(slot, wrap)) break;
+        if (taken == handled || !this.askFrom(this.nextUsed, this.usedWrap)) break;
         handled = taken;
         continue;
       }
       const tabled = this.getTables(completions, taken, max);
-      if (tabled > 0) {
-        taken += tabled;
-        continue;
-      }
+      taken += tabled;
+      if (direct + tabled > 0) continue;
       result = this.getOne(completions, taken);
       if (result <= 0) break;
       taken++;
@@ -494,6 +532,61 @@ export class PackedDriver extends Queue {
     if (taken > handled) this.askFrom(this.nextUsed, this.usedWrap);
     // A bad descriptor that is not first in line waits for the next call.
     return taken > 0 || result >= 0 ? <i32>taken : result;
+  }
+
+  /**
+   * Takes direct buffers with a sound descriptor, as many as come in a row up to the end of the ring, to the records
+   * from `index` on. `wanted`: the bits of a used descriptor.
+   */
+  private getDirect(completions: usize, index: u32, max: u32, end: usize, wanted: u32): u32 {
+    const size = this.size;
+    const buffers = this.buffers;
+    const nextId = this.nextId;
+    const from = descriptor(this.ring, this.nextUsed);
+    let desc = from;
+    let freeId = this.freeId;
+    let bytes: u64 = 0;
+    let taken = index;
+    while (taken < max) {
+      if (!isPublished(desc, wanted)) break;
+      const rest = descRest(desc);
+      if (ownerBits(restFlags(rest)) != wanted) break;
+      const id = restId(rest);
+      // Checked before anything is looked up by it.
+      if (id >= size) break;
+      const buffer = bufferAt(buffers, id);
+      const chain = buffer.chain;
+      if (chainTable(chain) != 0) break;
+      const tokenWritable = buffer.tokenWritable;
+      const len = restLen(rest);
+      if (len > <u32>(tokenWritable >> 32)) break;
+      const segments = <u32>buffer.segments;
+      if (segments == 0) break;
+      completionSet(completions, taken, <u32>tokenWritable, len);
+      bytes += len;
+      buffer.segments = 0;
+      wordAtSet(nextId, id, freeId);
+      freeId = id;
+      taken++;
+      desc = descriptor(desc, segments);
+      if (desc >= end) break;
+    }
+    const some = taken - index;
+    const slots = <u32>((desc - from) / DESC_BYTES);
+    this.freeId = freeId;
+    this.bytesIn += bytes;
+    this.numFree += slots;
+    this.inFlight -= some;
+    this.usedTo(this.nextUsed + slots);
+    return some;
+  }
+
+  /** Makes `slot` the next one to be used; it may lie behind the end of the ring. */
+  private usedTo(slot: u32): void {
+    if (slot >= this.size) {
+      this.nextUsed = slot - this.size;
+      this.usedWrap = !this.usedWrap;
+    } else this.nextUsed = slot;
   }
 
   /** Takes buffers that have tables and a sound descriptor, as many as come in a row, to the records from `index` on. */
@@ -578,12 +671,7 @@ export class PackedDriver extends Queue {
     buffer.segments = 0;
     this.numFree += slots;
     this.inFlight--;
-    let slot = this.nextUsed + slots;
-    if (slot >= this.size) {
-      slot -= this.size;
-      this.usedWrap = !this.usedWrap;
-    }
-    this.nextUsed = slot;
+    this.usedTo(this.nextUsed + slots);
   }
 
   /** With an event at a descriptor asked for, asks for it at this position. False if it was not written. */
@@ -623,21 +711,20 @@ export class PackedDriver extends Queue {
       let id = wordAt(this.slotId, slot);
       let freed: u32 = 0;
       let bytes: u64 = 0;
-      while (taken < end) {
+      for (; taken < end; taken++) {
         assert(id < size && wordAt(this.slotId, slot) == id);
         const buffer = bufferAt(buffers, id);
         const chain = buffer.chain;
-        const tokenWritable = buffer.tokenWritable;
-        const table = chainTable(chain);
         let slots = chainSegments(chain);
-        if (table != 0) {
-          this.tables.free(table, slots);
+        if (chainTable(chain) != 0) {
+          this.tables.free(chainTable(chain), slots);
           slots = 1;
         }
         buffer.segments = 0;
-        const len = taken + 1 == end && left == 0 ? this.batchLength : <u32>(tokenWritable >> 32);
-        completionSet(completions, taken++, <u32>tokenWritable, len);
-        bytes += len;
+        // Completely written, all but the last of a batch.
+        const tokenWritable = buffer.tokenWritable;
+        completionFull(completions, taken, tokenWritable);
+        bytes += tokenWritable >> 32;
         freed += slots;
         if (++id == size) id = 0;
         slot += slots;
@@ -646,6 +733,7 @@ export class PackedDriver extends Queue {
           this.usedWrap = !this.usedWrap;
         }
       }
+      if (left == 0) bytes += completionLess(completions, end - 1, this.batchLength);
       this.batchLeft = left;
       this.bytesIn += bytes;
       this.nextUsed = slot;

@@ -54,6 +54,9 @@ import {
   availIdx,
   availRing,
   descAddr,
+  descFlags,
+  descLen,
+  descNext,
   descRest,
   descriptor,
   passed,
@@ -66,7 +69,7 @@ import {
   usedFlagsSet,
   usedIdxSet,
 } from '../abi/split';
-import { Fill, fillAt, Head, headAt, wordAt, wordAtSet } from '../abi/state';
+import { Fill, fillAt, Head, headAt, leftOutBelow, mayBeLeftOut, wordAt, wordAtSet } from '../abi/state';
 import { TranslationCache } from '../abi/translation';
 import { fence } from '../order';
 
@@ -87,8 +90,8 @@ export class SplitDevice extends Queue {
   order: usize;
   eventIdx: bool;
   inOrder: bool;
-  /** In-order use: one used entry may stand for several elements. */
-  batches: bool;
+  /** In-order use: see mayBeLeftOut. */
+  leftOutBelow: u32;
   indirect: bool;
   /** The translation cache is cleared for each chain, not only made empty when it is needed. */
   eager: bool;
@@ -119,7 +122,7 @@ export class SplitDevice extends Queue {
   walkFault: u32;
   walkA: u64;
   walkB: u64;
-  /** Where popChains puts the next piece. */
+  /** Where popDirect and popTables put the next piece. */
   walkPiece: u32;
 
   // RegionTable, embedded.
@@ -153,7 +156,7 @@ export class SplitDevice extends Queue {
     this.order = order;
     this.eventIdx = eventIdx;
     this.inOrder = inOrder;
-    this.batches = batches;
+    this.leftOutBelow = leftOutBelow(batches);
     this.indirect = indirect;
     this.translation = translation;
     this.eager = eager;
@@ -255,7 +258,7 @@ export class SplitDevice extends Queue {
         if (writing) return this.bad(FAULT_SEGMENT_ORDER, addr, len);
         readable += len;
       }
-      if (len != 0 && holds(regionGuest, regionLength, addr, len)) {
+      if (holds(regionGuest, regionLength, addr, len)) {
         if (piece < capacity) pieceSet(pieces, piece, <u32>(regionLocal + addr), len);
         piece++;
       } else {
@@ -315,25 +318,25 @@ export class SplitDevice extends Queue {
     let taken: u32 = 0;
     let result: i32 = 1;
     while (taken < max && result > 0) {
-      let last = this.lastAvail;
       const idx = availIdx(avail);
-      const ready = <u32>(<u16>(idx - last));
+      const ready = <u32>(<u16>(idx - this.lastAvail));
       if (ready == 0) break;
       if (ready > size) {
-        if (taken == 0) return this.break(FAULT_AVAIL_IDX, idx, last);
+        if (taken == 0) return this.break(FAULT_AVAIL_IDX, idx, this.lastAvail);
         break;
       }
       const from = taken;
       const until = min(max, taken + ready);
       while (taken < until) {
         // Chains of one direct segment in the region of the last hit, the most frequent ones, in a loop that
-        // keeps everything in registers. Any other is left to popChains.
+        // keeps everything in registers. Any other is left to popDirect and popTables.
         const region = this.regionTable.recent();
         const regionGuest = region.guest;
         const regionLength = region.length;
-        const regionLocal = <u64>region.local - regionGuest;
+        const regionLocal = region.local;
         const start = taken;
         const end = min(until, taken + (capacity - at));
+        let last = this.lastAvail;
         let readable: u64 = 0;
         for (; taken < end; taken++) {
           const id = availRing(avail, <u32>last & mask);
@@ -341,15 +344,16 @@ export class SplitDevice extends Queue {
           const head = headAt(heads, id);
           if (head.inFlight) break;
           const address = descriptor(desc, id);
-          const addr = descAddr(address);
+          const offset = descAddr(address) - regionGuest;
+          if (offset >= regionLength) break;
           const rest = descRest(address);
           const len = restLen(rest);
           const flags = restFlags(rest);
-          if (flags & (DESC_F_NEXT | DESC_F_INDIRECT) || len == 0) break;
-          if (!holds(regionGuest, regionLength, addr, len)) break;
+          if (flags & (DESC_F_NEXT | DESC_F_INDIRECT)) break;
+          if (<u64>len - 1 >= regionLength - offset) break;
           const writing: u32 = (flags & DESC_F_WRITE) >> 1;
           if (eager) this.translation.clear();
-          pieceSet(pieces, at, <u32>(regionLocal + addr), len);
+          pieceSet(pieces, at, regionLocal + <u32>offset, len);
           elementSet(element(elements, taken), id, at, 1 << (writing << 4));
           head.set(writing ? len : 0, 1);
           readable += writing ? 0 : len;
@@ -361,115 +365,171 @@ export class SplitDevice extends Queue {
         this.lastAvail = last;
         this.inFlight += taken - start;
         if (taken == until) break;
-        const records = element(elements, taken);
-        const chains = eager
-          ? this.popChainsEager(records, until - taken, pieces, at, capacity)
-          : this.popChains(records, until - taken, pieces, at, capacity);
+        const direct = this.popDirect(eager, element(elements, taken), until - taken, pieces, at, capacity);
         at = this.walkPiece;
-        taken += chains;
-        last += <u16>chains;
+        taken += direct;
         if (taken == until) break;
+        const tabled = this.popTables(eager, element(elements, taken), until - taken, pieces, at, capacity);
+        at = this.walkPiece;
+        taken += tabled;
+        if (direct + tabled > 0) continue;
         result = this.popOne(element(elements, taken), taken == 0, pieces, at, capacity);
         if (result <= 0) break;
         at += this.walkOut + this.walkIn;
         taken++;
-        last++;
       }
       this.added += taken - from;
-      if (taken > from) this.askFrom(last);
+      if (taken > from) this.askFrom(this.lastAvail);
     }
     return taken > 0 || result >= 0 ? <i32>taken : result;
   }
 
   /**
-   * Pops up to `n` chains, direct or in a table, that lie in the region of the last hit: one where anything else
-   * shows is left to popOne, also to say what is wrong with it. Leaves in walkPiece where the next piece goes.
+   * Pops up to `n` direct chains that lie in the region of the last hit: one where anything else shows is left to
+   * popOne, also to say what is wrong with it. Leaves in walkPiece where the next piece goes.
    * @returns how many
    */
-  private popChains(elements: usize, n: u32, pieces: usize, at: u32, capacity: u32): u32 {
-    return this.popChainsWith(false, elements, n, pieces, at, capacity);
-  }
-
-  private popChainsEager(elements: usize, n: u32, pieces: usize, at: u32, capacity: u32): u32 {
-    return this.popChainsWith(true, elements, n, pieces, at, capacity);
-  }
-
-  @inline
-  private popChainsWith(eager: bool, elements: usize, n: u32, pieces: usize, at: u32, capacity: u32): u32 {
+  private popDirect(eager: bool, elements: usize, n: u32, pieces: usize, at: u32, capacity: u32): u32 {
     const size = this.size;
     const avail = this.avail;
+    const table = this.desc;
+    const order = this.order;
     const region = this.regionTable.recent();
     const regionGuest = region.guest;
     const regionLength = region.length;
-    const regionLocal = <u64>region.local - regionGuest;
+    const regionLocal = region.local;
     let last = this.lastAvail;
+    let bytes: u64 = 0;
     let first = at;
     let taken: u32 = 0;
     for (; taken < n; taken++) {
       const id = availRing(avail, <u32>last & (size - 1));
       if (id >= size) break;
-      const head = headAt(this.heads, id);
-      if (head.inFlight) break;
-      let table = this.desc;
-      let entries = size;
-      let address = descriptor(table, id);
-      let addr = descAddr(address);
-      let rest = descRest(address);
-      let flags = restFlags(rest);
-      let len = restLen(rest);
-      const inTable = (flags & DESC_F_INDIRECT) != 0;
-      if (inTable) {
-        if (!this.indirect || flags & DESC_F_NEXT || len % DESC_BYTES != 0 || len == 0) break;
-        if (!holds(regionGuest, regionLength, addr, len)) break;
-        table = <usize>(regionLocal + addr);
-        entries = len / DESC_BYTES;
-        addr = descAddr(table);
-        rest = descRest(table);
-        flags = restFlags(rest);
-        len = restLen(rest);
-      }
+      const known = headAt(this.heads, id);
+      if (known.inFlight) break;
+      let kind: u32 = 0;
+      let index = id;
       let piece = first;
-      let counts: u32 = 0;
-      let readable: u64 = 0;
-      let writable: u64 = 0;
+      let total: u64 = 0;
       let more = true;
       // Ends where there is no room for pieces, whatever the links say.
-      while (piece < capacity) {
-        if (flags & DESC_F_INDIRECT || len == 0 || !holds(regionGuest, regionLength, addr, len)) break;
-        if (flags & DESC_F_WRITE) {
-          counts += 0x10000;
-          writable += len;
-        } else {
-          if (counts >= 0x10000) break;
-          counts++;
-          readable += len;
+      while (piece != capacity && index < size) {
+        const desc = descriptor(table, index);
+        const offset = descAddr(desc) - regionGuest;
+        if (offset >= regionLength) break;
+        const flags = descFlags(desc);
+        const here = flags & (DESC_F_INDIRECT | DESC_F_WRITE);
+        if (here != kind) {
+          // From the readable segments to the writable ones, once. Kept in memory: rather there than in the
+          // registers that the loop needs.
+          if (here != (kind | DESC_F_WRITE)) break;
+          kind = here;
+          this.walkOut = piece;
+          this.walkReadable = total;
         }
-        pieceSet(pieces, piece, <u32>(regionLocal + addr), len);
+        const len = descLen(desc);
+        if (<u64>len - 1 >= regionLength - offset) break;
+        pieceSet(pieces, piece, regionLocal + <u32>offset, len);
         piece++;
+        total += len;
         if (!(flags & DESC_F_NEXT)) {
           more = false;
           break;
         }
-        const index = restNext(rest);
-        if (index >= entries) break;
-        address = descriptor(table, index);
-        addr = descAddr(address);
-        rest = descRest(address);
-        flags = restFlags(rest);
-        len = restLen(rest);
+        index = descNext(desc);
       }
-      // Also by the table's length: a loop in it may be shorter than the queue.
-      if (more || piece - first > min(size, entries) || readable + writable > <u64>CHAIN_BYTES_MAX) break;
+      if (more) break;
+      if (piece - first > size || total > 0xffff_ffff) break;
+      const firstIn = kind == 0 ? piece : this.walkOut;
+      const readable = kind == 0 ? total : this.walkReadable;
       if (eager) this.translation.clear();
-      elementSet(element(elements, taken), id, first, counts);
-      head.set(<u32>min<u64>(writable, 0xffff_ffff), 1);
-      this.bytesOut += readable;
-      this.indirects += <u64>inTable;
-      wordAtSet(this.order, <u32>last & (size - 1), id);
+      elementSet(element(elements, taken), id, first, firstIn - first + ((piece - firstIn) << 16));
+      known.set(<u32>(total - readable), 1);
+      bytes += readable;
+      wordAtSet(order, <u32>last & (size - 1), id);
       first = piece;
       last++;
     }
     this.lastAvail = last;
+    this.bytesOut += bytes;
+    this.inFlight += taken;
+    this.walkPiece = first;
+    return taken;
+  }
+
+  /** As popDirect, chains in tables. */
+  private popTables(eager: bool, elements: usize, n: u32, pieces: usize, at: u32, capacity: u32): u32 {
+    this.walkPiece = at;
+    if (!this.indirect) return 0;
+    const size = this.size;
+    const avail = this.avail;
+    const order = this.order;
+    const region = this.regionTable.recent();
+    const regionGuest = region.guest;
+    const regionLength = region.length;
+    const regionLocal = region.local;
+    let last = this.lastAvail;
+    let bytes: u64 = 0;
+    let first = at;
+    let taken: u32 = 0;
+    for (; taken < n; taken++) {
+      const id = availRing(avail, <u32>last & (size - 1));
+      if (id >= size) break;
+      const known = headAt(this.heads, id);
+      if (known.inFlight) break;
+      const head = descriptor(this.desc, id);
+      const headRest = descRest(head);
+      if ((restFlags(headRest) & (DESC_F_INDIRECT | DESC_F_NEXT)) != DESC_F_INDIRECT) break;
+      const bytesOfTable = restLen(headRest);
+      const guest = descAddr(head);
+      if (bytesOfTable % DESC_BYTES != 0 || !holds(regionGuest, regionLength, guest, bytesOfTable)) break;
+      const table = <usize>regionLocal + <usize>(guest - regionGuest);
+      const entries = bytesOfTable / DESC_BYTES;
+      // A loop in the table may be shorter than the queue.
+      const end = first + min(min(size, entries), capacity - first);
+      let kind: u32 = 0;
+      let index: u32 = 0;
+      let piece = first;
+      let total: u64 = 0;
+      let more = true;
+      while (piece != end && index < entries) {
+        const desc = descriptor(table, index);
+        const offset = descAddr(desc) - regionGuest;
+        if (offset >= regionLength) break;
+        const rest = descRest(desc);
+        const flags = restFlags(rest);
+        const here = flags & (DESC_F_INDIRECT | DESC_F_WRITE);
+        if (here != kind) {
+          if (here != (kind | DESC_F_WRITE)) break;
+          kind = here;
+          this.walkOut = piece;
+          this.walkReadable = total;
+        }
+        const len = restLen(rest);
+        if (<u64>len - 1 >= regionLength - offset) break;
+        pieceSet(pieces, piece, regionLocal + <u32>offset, len);
+        piece++;
+        total += len;
+        if (!(flags & DESC_F_NEXT)) {
+          more = false;
+          break;
+        }
+        index = restNext(rest);
+      }
+      if (more || total > 0xffff_ffff) break;
+      const firstIn = kind == 0 ? piece : this.walkOut;
+      const readable = kind == 0 ? total : this.walkReadable;
+      if (eager) this.translation.clear();
+      elementSet(element(elements, taken), id, first, firstIn - first + ((piece - firstIn) << 16));
+      known.set(<u32>(total - readable), 1);
+      bytes += readable;
+      wordAtSet(order, <u32>last & (size - 1), id);
+      first = piece;
+      last++;
+    }
+    this.lastAvail = last;
+    this.bytesOut += bytes;
+    this.indirects += taken;
     this.inFlight += taken;
     this.walkPiece = first;
     return taken;
@@ -567,7 +627,7 @@ export class SplitDevice extends Queue {
     const size = this.size;
     const mask = size - 1;
     const order = this.order;
-    const batches = this.batches;
+    const below = this.leftOutBelow;
     const heads = this.heads;
     // In in-order use an element's used position is its avail position.
     const first = this.usedIdxShadow;
@@ -582,7 +642,7 @@ export class SplitDevice extends Queue {
     while (done) {
       const head = headAt(heads, id);
       const written = head.written;
-      const whole = batches && written == head.writable && written != 0xffff_ffff;
+      const whole = mayBeLeftOut(below, written, head.writable);
       head.leave();
       bytes += written;
       position++;
@@ -665,30 +725,34 @@ export class SplitDevice extends Queue {
     const left = <u32>(<u16>(this.lastAvail - first));
     if (left > size) return 0;
     const order = this.order;
-    const batches = this.batches;
+    const below = this.leftOutBelow;
     const heads = this.heads;
     const until = min(n, left);
     let bytes: u64 = 0;
     let pushed: u32 = 0;
     let batch: u32 = 0;
-    while (pushed < until) {
+    for (; pushed < until; pushed++) {
       const record = element(elements, pushed);
       const id = elementId(record);
-      const written = elementWritten(record);
+      if (id >= size) break;
       // Found there it is in flight: one that was detached has been taken out.
-      if (id >= size || id != wordAt(order, (first + pushed) & mask)) break;
+      if (id != wordAt(order, (first + pushed) & mask)) break;
       const head = headAt(heads, id);
-      assert(head.open);
+      const written = elementWritten(record);
       const writable = head.writable;
       if (written > writable) break;
       head.leave();
       bytes += written;
-      pushed++;
-      // As in publishDone.
-      if (!batches || written != writable || written == 0xffff_ffff || pushed == n) {
+      if (!mayBeLeftOut(below, written, writable)) {
         this.usedSet(<u16>(first + batch), id, written);
-        batch = pushed;
+        batch = pushed + 1;
       }
+    }
+    if (pushed == n && batch < n) {
+      // The last of a burst always has an entry.
+      const record = element(elements, n - 1);
+      this.usedSet(<u16>(first + batch), elementId(record), elementWritten(record));
+      batch = n;
     }
     for (let i = batch; i < pushed; i++) {
       const record = element(elements, i);

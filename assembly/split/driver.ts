@@ -25,20 +25,22 @@ import {
   RESULT_BROKEN,
   RESULT_TOO_LONG,
   SEGMENT_BYTES,
-  THRESHOLD_ADAPTIVE,
   THRESHOLD_FIXED,
-  THRESHOLD_HYSTERESIS,
   USED_F_NO_NOTIFY,
 } from '../abi/layout';
 import { Queue } from '../abi/queue';
 import {
+  completionFull,
+  completionLess,
   completionSet,
   isReadable,
   linked,
   restCount,
+  restLength,
   segmentAddress,
   segmentRest,
   token,
+  unlinked,
   writableLength,
 } from '../abi/records';
 import {
@@ -53,7 +55,6 @@ import {
   pairId,
   pairLen,
   passed,
-  restLen,
   usedElem,
   usedElemPair,
   usedEventSet,
@@ -88,7 +89,8 @@ export class SplitDriver extends Queue {
   availIdxShadow: u16;
   /** used.idx up to which completions were taken. */
   lastUsed: u16;
-  /** First free descriptor; meaningless while numFree is 0. */
+  /** Of the burst under way: its next segment's record. */
+  record: usize;
   freeHead: u32;
   numFree: u32;
   inFlight: u32;
@@ -166,58 +168,41 @@ export class SplitDriver extends Queue {
 
   addBurst(segments: usize, tokens: usize, n: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
-    const mask = this.size - 1;
-    const desc = this.desc;
-    const avail = this.avail;
-    const buffers = this.buffers;
-    const nexts = this.next;
-    const first = <u32>this.availIdxShadow;
-    const inOrder = this.inOrder;
-    // Buffers of one segment, the most frequent ones, in a loop that keeps everything in registers. From the
-    // first other one on, addAny goes on.
-    let record = segments;
-    let head = this.freeHead;
-    let bytes: u64 = 0;
-    let fast: u32 = 0;
-    const threshold = this.threshold;
-    let until = min(n, this.numFree);
-    let observed: u32 = 0;
-    if (threshold.mode == THRESHOLD_ADAPTIVE && n > 0) {
-      observed = this.observeEmpty(segments);
-      // The one that takes the last descriptor is observed in addAny.
-      until = min(until, this.numFree - 1);
+    this.record = segments;
+    let added = this.addSingles(tokens, n);
+    let result: i32 = 0;
+    while (added < n) {
+      added += this.addChains(tokens, added, n);
+      if (added == n) break;
+      const failed = this.tableFailed;
+      added += this.addTables(tokens, added, n, false);
+      if (added == n) break;
+      result = this.addOne(tokens, added, this.tableFailed != failed);
+      if (result <= 0) break;
+      added++;
     }
-    for (; fast < until; fast++) {
-      const rest = segmentRest(record);
-      if (restCount(rest) != 1) break;
-      assert(head <= mask);
-      const address = descriptor(desc, head);
-      descAddrSet(address, segmentAddress(record));
-      descRestSet(address, rest & 0xffff_ffff_ffff);
-      const writable = <u32>writableLength(rest);
-      bytes += restLen(rest) - writable;
-      const place = inOrder ? (first + fast) & 0xffff : head;
-      bufferAt(buffers, head).set(token(tokens, fast), writable, 0, 1, place);
-      // Slots between the published idx and idx + numFree are not the device's to read yet.
-      availRingSet(avail, (first + fast) & mask, head);
-      head = wordAt(nexts, head);
-      record += SEGMENT_BYTES;
-    }
-    if (threshold.mode == THRESHOLD_HYSTERESIS && fast > 0)
-      threshold.observeSingles(fast, this.segmentsInFlight(), this.added);
-    this.freeHead = head;
-    this.numFree -= fast;
-    this.bytesOut += bytes;
-    const added = fast == n ? <i32>n : this.addAny(record, tokens, fast, n, observed);
-    if (added <= 0) return added;
+    this.tables.settle();
+    if (added == 0) return result;
     this.inFlight += added;
     this.added += added;
     // Saturates: from 2^16 on the window of `passed` would be ambiguous, see kickPrepare.
     this.unkicked = min<u32>(this.unkicked + added, 0x10000);
-    const idx = <u16>(first + added);
+    const idx = this.availIdxShadow + <u16>added;
     this.availIdxShadow = idx;
-    availIdxSet(avail, idx);
-    return added;
+    availIdxSet(this.avail, idx);
+    return <i32>added;
+  }
+
+  /**
+   * Remembers the buffer with this index in the burst under its head, and makes the head the next entry of the
+   * available ring: slots between the published idx and idx + numFree are not the device's to read yet.
+   */
+  @inline
+  private enter(index: u32, token: u32, head: u32, writable: u64, table: u32, count: u32, tail: u32): void {
+    const position = <u16>(<u32>this.availIdxShadow + index);
+    const place: u32 = this.inOrder ? position : tail;
+    bufferAt(this.buffers, head).set(token, <u32>min<u64>(writable, 0xffff_ffff), table, count, place);
+    availRingSet(this.avail, <u32>position & (this.size - 1), head);
   }
 
   /** Segments of the buffers in flight, in the ring and in tables. */
@@ -226,112 +211,200 @@ export class SplitDriver extends Queue {
     return this.size - this.numFree - tables.count + tables.descriptors;
   }
 
-  /** Lets the threshold see the first buffer of a burst if the ring is empty. Returns how many it has seen. */
-  private observeEmpty(record: usize): u32 {
-    const rest = segmentRest(record);
-    const count = restCount(rest);
-    if (this.numFree != this.size || count > this.size) return 0;
-    this.threshold.observe(count, isReadable(rest), this.numFree, 0, this.added);
-    return 1;
+  /**
+   * Adds buffers of one direct segment, the most frequent ones, from the first of a burst on: up to another one, or
+   * to one that the threshold has to see.
+   * @returns how many
+   */
+  private addSingles(tokens: usize, n: u32): u32 {
+    const mask = this.size - 1;
+    const desc = this.desc;
+    const avail = this.avail;
+    const buffers = this.buffers;
+    const nexts = this.next;
+    const first = <u32>this.availIdxShadow;
+    const inOrder = this.inOrder;
+    const threshold = this.threshold;
+    const until = min(n, threshold.room(this.numFree));
+    let record = this.record;
+    let head = this.freeHead;
+    let bytes: u64 = 0;
+    let added: u32 = 0;
+    for (; added < until; added++) {
+      const rest = segmentRest(record);
+      if (restCount(rest) != 1) break;
+      assert(head <= mask);
+      const address = descriptor(desc, head);
+      descAddrSet(address, segmentAddress(record));
+      descRestSet(address, rest & 0xffff_ffff_ffff);
+      const writable = <u32>writableLength(rest);
+      bytes += restLength(rest) - writable;
+      const place = inOrder ? (first + added) & 0xffff : head;
+      bufferAt(buffers, head).set(token(tokens, added), writable, 0, 1, place);
+      // See `enter`.
+      availRingSet(avail, (first + added) & mask, head);
+      head = wordAt(nexts, head);
+      record += SEGMENT_BYTES;
+    }
+    if (added == 0) return 0;
+    threshold.note(added, this.segmentsInFlight());
+    this.record = record;
+    this.freeHead = head;
+    this.numFree -= added;
+    this.bytesOut += bytes;
+    return added;
   }
 
   /**
-   * Adds buffers of any shape, from the one with index `from` on, as far as they fit. The threshold has seen
-   * those below index `observed`.
-   * @returns how many of the burst are added then, or RESULT_TOO_LONG if it is none for that reason
+   * Adds direct buffers of any length from the one with index `from` on: up to one that goes through a table, does not
+   * fit, or has to be seen by the threshold.
+   * @returns how many
    */
-  private addAny(segments: usize, tokens: usize, from: u32, n: u32, observed: u32): i32 {
-    const size = this.size;
-    const mask = size - 1;
-    const desc = this.desc;
-    const nexts = this.next;
-    const first = <u32>this.availIdxShadow;
-    const tables = this.tables;
+  private addChains(tokens: usize, from: u32, n: u32): u32 {
     const threshold = this.threshold;
-    const fixed = threshold.mode == THRESHOLD_FIXED;
-    const indirect = this.indirect;
-    let limit = threshold.value;
-    let record = segments;
+    const room = threshold.room(this.numFree);
+    const limit = this.indirect ? threshold.value : room;
+    const before = this.segmentsInFlight();
+    const free = this.numFree;
+    const added = this.addDirect(tokens, from, n, limit, room);
+    threshold.note(free - this.numFree, before);
+    return added;
+  }
+
+  /** Adds direct buffers of up to `limit` segments each and `room` segments in all. Returns how many. */
+  private addDirect(tokens: usize, from: u32, n: u32, limit: u32, room: u32): u32 {
+    const table = this.desc;
+    const nexts = this.next;
+    let record = this.record;
     let head = this.freeHead;
-    let free = this.numFree;
+    let left = room;
     let bytes: u64 = 0;
     let added = from;
-    let tooLong = false;
     for (; added < n; added++) {
       const count = restCount(segmentRest(record));
-      if (count > size) {
-        tooLong = true;
-        break;
-      }
-      if (!fixed && added >= observed) {
-        const before = size - free - tables.count + tables.descriptors;
-        threshold.observe(count, isReadable(segmentRest(record)), free, before, this.added + added);
-        limit = threshold.value;
-      }
-      let table: u32 = 0;
-      // The order of these tests is part of the contract: no free descriptor, no table.
-      if (indirect && free > 0 && (count > limit || count > free)) {
-        table = tables.alloc(count, min(n - added, free));
-        if (table == 0) this.tableFailed++;
-      }
-      // Also where a table could not be had: nothing is written before the whole chain fits.
-      if (table == 0 && count > free) {
-        this.full++;
-        break;
-      }
+      // A count of 0 makes the largest number.
+      if (count - 1 >= min(limit, left)) break;
       let total: u64 = 0;
       let writable: u64 = 0;
       let tail = head;
       let next = head;
-      if (table != 0) {
-        const at = <usize>Tables.address(table);
-        for (let i: u32 = 0; i < count; i++) {
-          const rest = segmentRest(record);
-          const address = descriptor(at, i);
-          descAddrSet(address, segmentAddress(record));
-          descRestSet(address, linked(rest, i + 1));
-          total += restLen(rest);
-          writable += writableLength(rest);
-          record += SEGMENT_BYTES;
+      let more = count;
+      for (;;) {
+        assert(next < this.size);
+        const rest = segmentRest(record);
+        const desc = descriptor(table, next);
+        tail = next;
+        next = wordAt(nexts, next);
+        descAddrSet(desc, segmentAddress(record));
+        total += restLength(rest);
+        writable += writableLength(rest);
+        record += SEGMENT_BYTES;
+        if (--more == 0) {
+          descRestSet(desc, unlinked(rest));
+          break;
         }
-        assert(head <= mask);
-        const address = descriptor(desc, head);
-        descAddrSet(address, at + this.addressOffset);
-        descRestSet(address, packRest(count * DESC_BYTES, DESC_F_INDIRECT, 0));
-        next = wordAt(nexts, head);
-        free--;
-        this.indirects++;
-      } else {
-        for (let i: u32 = 0; i < count; i++) {
-          assert(next <= mask);
-          const rest = segmentRest(record);
-          const address = descriptor(desc, next);
-          tail = next;
-          next = wordAt(nexts, next);
-          descAddrSet(address, segmentAddress(record));
-          descRestSet(address, linked(rest, next));
-          total += restLen(rest);
-          writable += writableLength(rest);
-          record += SEGMENT_BYTES;
-        }
-        free -= count;
+        descRestSet(desc, linked(rest, next));
       }
+      left -= count;
       bytes += total - writable;
-      bufferAt(this.buffers, head).set(
-        token(tokens, added),
-        <u32>min<u64>(writable, 0xffff_ffff),
-        table,
-        count,
-        this.inOrder ? (first + added) & 0xffff : tail,
-      );
-      availRingSet(this.avail, (first + added) & mask, head);
+      this.enter(added, token(tokens, added), head, writable, 0, count, tail);
       head = next;
     }
-    tables.settle();
+    this.record = record;
+    this.freeHead = head;
+    this.numFree -= room - left;
+    this.bytesOut += bytes;
+    return added - from;
+  }
+
+  /**
+   * Adds buffers that go through a table, from the one with index `from` on: up to another one, to one that the
+   * threshold has to see unless it has been `seen`, or where no table can be had.
+   * @returns how many
+   */
+  private addTables(tokens: usize, from: u32, n: u32, seen: bool): u32 {
+    if (!this.indirect) return 0;
+    const size = this.size;
+    const tables = this.tables;
+    const threshold = this.threshold;
+    const limit = threshold.value;
+    const any = seen || threshold.mode == THRESHOLD_FIXED;
+    const before = this.segmentsInFlight();
+    const room = any ? <u32>-1 : threshold.room(this.numFree);
+    let left = room;
+    let record = this.record;
+    let head = this.freeHead;
+    let free = this.numFree;
+    let bytes: u64 = 0;
+    let added = from;
+    for (; added < n && free > 0; added++) {
+      const count = restCount(segmentRest(record));
+      if ((count <= limit && count <= free) || count > size) break;
+      if (!any && (count >= free || count > left)) break;
+      const table = tables.alloc(count, min(n - added, free));
+      if (table == 0) {
+        this.tableFailed++;
+        break;
+      }
+      const at = <usize>Tables.address(table);
+      let total: u64 = 0;
+      let writable: u64 = 0;
+      let next: u32 = 0;
+      for (let desc = at; ; desc += DESC_BYTES) {
+        const rest = segmentRest(record);
+        descAddrSet(desc, segmentAddress(record));
+        total += restLength(rest);
+        writable += writableLength(rest);
+        record += SEGMENT_BYTES;
+        if (++next == count) {
+          descRestSet(desc, unlinked(rest));
+          break;
+        }
+        descRestSet(desc, linked(rest, next));
+      }
+      assert(head < size);
+      const desc = descriptor(this.desc, head);
+      descAddrSet(desc, at + this.addressOffset);
+      descRestSet(desc, packRest(count * DESC_BYTES, DESC_F_INDIRECT, 0));
+      left -= count;
+      bytes += total - writable;
+      this.enter(added, token(tokens, added), head, writable, table, count, head);
+      head = wordAt(this.next, head);
+      free--;
+    }
+    const some = added - from;
+    if (!seen) threshold.note(room - left, before);
+    this.record = record;
     this.freeHead = head;
     this.numFree = free;
     this.bytesOut += bytes;
-    return tooLong && added == 0 ? RESULT_TOO_LONG : <i32>added;
+    this.indirects += some;
+    return some;
+  }
+
+  /**
+   * Adds one buffer of any kind, for which no table is to be had if that was `tried`.
+   * @returns 1; 0 if there is no room for it; RESULT_TOO_LONG
+   */
+  private addOne(tokens: usize, index: u32, tried: bool): i32 {
+    const free = this.numFree;
+    const threshold = this.threshold;
+    const rest = segmentRest(this.record);
+    const count = restCount(rest);
+    // A count of 0 describes no buffer: refused like one that can never fit.
+    if (count == 0 || count > this.size) return RESULT_TOO_LONG;
+    threshold.observe(count, isReadable(rest), free, this.segmentsInFlight(), this.added + index);
+    // The order of these tests is part of the contract: no free descriptor, no table.
+    if (!tried && this.indirect && free > 0 && (count > threshold.value || count > free)) {
+      if (this.addTables(tokens, index, index + 1, true) > 0) return 1;
+    }
+    // Also where a table could not be had: nothing is written before the whole chain fits.
+    if (count > free) {
+      this.full++;
+      return 0;
+    }
+    this.addDirect(tokens, index, index + 1, count, count);
+    return 1;
   }
 
   kickPrepare(): bool {
@@ -387,9 +460,11 @@ export class SplitDriver extends Queue {
           if (id >= size) break;
           const buffer = bufferAt(buffers, id);
           const chain = buffer.chain;
-          const segments = chainSegments(chain);
+          if (chainTable(chain) != 0) break;
           const tokenWritable = buffer.tokenWritable;
-          if (segments == 0 || chainTable(chain) != 0 || len > <u32>(tokenWritable >> 32)) break;
+          if (len > <u32>(tokenWritable >> 32)) break;
+          const segments = <u32>buffer.segments;
+          if (segments == 0) break;
           completionSet(completions, taken, <u32>tokenWritable, len);
           bytes += len;
           freed += segments;
@@ -514,24 +589,24 @@ export class SplitDriver extends Queue {
       let oldest = this.oldest;
       let freed: u32 = 0;
       let bytes: u64 = 0;
-      while (taken < end) {
+      for (; taken < end; taken++) {
         assert(oldest <= mask);
         const buffer = bufferAt(buffers, oldest);
         const chain = buffer.chain;
-        const tokenWritable = buffer.tokenWritable;
-        const table = chainTable(chain);
         let slots = chainSegments(chain);
-        if (table != 0) {
-          this.tables.free(table, slots);
+        if (chainTable(chain) != 0) {
+          this.tables.free(chainTable(chain), slots);
           slots = 1;
         }
         buffer.segments = 0;
-        const len = taken + 1 == end && left == 0 ? this.batchLength : <u32>(tokenWritable >> 32);
-        completionSet(completions, taken++, <u32>tokenWritable, len);
-        bytes += len;
+        // Completely written, all but the last of a batch.
+        const tokenWritable = buffer.tokenWritable;
+        completionFull(completions, taken, tokenWritable);
+        bytes += tokenWritable >> 32;
         freed += slots;
         oldest = (oldest + slots) & mask;
       }
+      if (left == 0) bytes += completionLess(completions, end - 1, this.batchLength);
       this.batchLeft = left;
       this.bytesIn += bytes;
       this.oldest = oldest;
