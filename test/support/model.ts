@@ -245,7 +245,8 @@ export class Model {
     const { numFree } = this.rules;
     if (threshold.adaptive)
       threshold.observe(count, buffer.out.length > 0, numFree, this.driverStats.added + done);
-    const most = threshold.hysteresis ? threshold.reserve(numFree, left - 1) : numFree;
+    // Those behind it in the burst are to have a descriptor each.
+    const most = threshold.hysteresis ? Math.max(1, numFree - (left - 1)) : numFree;
     if (this.options.indirect && numFree > 0 && count > Math.min(threshold.value, numFree, most)) {
       const name = this.tables.alloc(count, Math.min(left, numFree));
       if (name !== NO_TABLE) {

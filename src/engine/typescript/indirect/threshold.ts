@@ -52,14 +52,6 @@ export class Threshold {
     } else if (out ? segments >= free : free === this.size) this.lower(added);
   }
 
-  /**
-   * Most segments of a direct buffer that leave one of the free descriptors to each of the `behind` buffers behind it
-   * in its burst. Hysteresis only.
-   */
-  reserve(free: number, behind: number): number {
-    return Math.max(1, free - behind);
-  }
-
   /** The end of a burst of so many segments, with so many in flight. Hysteresis only. */
   settle(segments: number, inFlight: number, added: number): void {
     if (this.stressed) {

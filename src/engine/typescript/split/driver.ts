@@ -257,7 +257,8 @@ export class SplitDriver extends BaseRing implements DriverRing {
     const { u16, u32 } = memory;
     const mask = size - 1;
     const { limit } = this;
-    const adaptive = limit.adaptive && !limit.hysteresis;
+    const { hysteresis } = limit;
+    const adaptive = limit.adaptive && !hysteresis;
     const token = tokens >>> 2;
     let { numFree } = this;
     let free = this.free & HEAD;
@@ -305,7 +306,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
         if (i === 0) return RESULT_TOO_LONG;
         break;
       }
-      if (limit.adaptive && i >= observed) {
+      if (hysteresis ? numFree === 0 : adaptive && i >= observed) {
         const out = (u32[segment + FLAGS] & WRITE) === 0;
         limit.observe(count, out, numFree, this.counts[COUNT_ADDED] + i);
       }
@@ -318,7 +319,8 @@ export class SplitDriver extends BaseRing implements DriverRing {
         this.indirect &&
         (count > limit.value ||
           count > numFree ||
-          (limit.hysteresis && count > limit.reserve(numFree, n - i - 1))) &&
+          // Those behind it in the burst are to have a descriptor each.
+          (hysteresis && count > 1 && count > numFree - (n - i - 1))) &&
         this.chainIndirect(segment, count, head, Math.min(n - i, numFree))
       ) {
         numFree--;
@@ -339,7 +341,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
     }
     this.allocator.settle();
     if (full) this.counts[COUNT_FULL]++;
-    if (limit.hysteresis) {
+    if (hysteresis) {
       const now = this.inRing(numFree);
       limit.settle(now - before, now, this.counts[COUNT_ADDED] + i);
     }
