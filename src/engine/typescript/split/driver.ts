@@ -591,6 +591,9 @@ export class SplitDriver extends BaseRing implements DriverRing {
     let bytesIn = 0;
     let told = 0; // completions that used_event knows of
     let taken = 0;
+    // Descriptors of the last buffer: as long as others have as many, the processor knows the next head before
+    // it knows a count.
+    let step = 1;
     while (taken < most) {
       if (batchLeft === 0) {
         if (ready === 0) {
@@ -617,7 +620,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
             if (u32[u + ELEM_ID] !== oldest) break;
             const b = (oldest & HEAD) << BUFFER_SHIFT;
             const count = buffers[b + LINK] >>> COUNT_SHIFT;
-            if (count === TABLE || length > buffers[b + WRITABLE]) break;
+            if (count === 0 || count === TABLE || length > buffers[b + WRITABLE]) break;
             const c = (completion + (taken << COMPLETION_SHIFT)) & WORD;
             u32[c + COMPLETION_TOKEN] = buffers[b + TOKEN];
             u32[c + COMPLETION_LENGTH] = length;
@@ -663,15 +666,18 @@ export class SplitDriver extends BaseRing implements DriverRing {
         for (; taken < end; taken++) {
           const b = (oldest & HEAD) << BUFFER_SHIFT;
           const count = buffers[b + LINK] >>> COUNT_SHIFT;
-          if (count === TABLE) break;
+          if (count !== step) {
+            if (count === TABLE) break;
+            step = count;
+          }
           writable = buffers[b + WRITABLE];
           const c = (completion + (taken << COMPLETION_SHIFT)) & WORD;
           u32[c + COMPLETION_TOKEN] = buffers[b + TOKEN];
           u32[c + COMPLETION_LENGTH] = writable;
           bytesIn += writable;
           buffers[b + LINK] = (oldest + 1) & mask;
-          free += count;
-          oldest = (oldest + count) & mask;
+          free += step;
+          oldest = (oldest + step) & mask;
         }
         if (taken === end) break;
         this.allocator.free(tables[oldest << 1], tables[(oldest << 1) + 1]);
@@ -711,10 +717,13 @@ export class SplitDriver extends BaseRing implements DriverRing {
       n += (to - from) & mask;
       return n <= most ? n : 0;
     }
+    let step = 1;
     for (let at = from; at !== to; n++) {
       if (n === most) return 0;
       const count = buffers[((at & HEAD) << BUFFER_SHIFT) + LINK] >>> COUNT_SHIFT;
-      at = (at + (count === TABLE ? 1 : count)) & mask;
+      // A branch, so that the processor goes on with the next head before it knows this count.
+      if (count !== step) step = count === TABLE ? 1 : count;
+      at = (at + step) & mask;
     }
     return n;
   }
