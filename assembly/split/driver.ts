@@ -177,7 +177,7 @@ export class SplitDriver extends Queue {
       const failed = this.tableFailed;
       added += this.addTables(tokens, added, n, false);
       if (added == n) break;
-      result = this.addOne(tokens, added, this.tableFailed != failed);
+      result = this.addOne(tokens, added, n, this.tableFailed != failed);
       if (result <= 0) break;
       added++;
     }
@@ -319,7 +319,7 @@ export class SplitDriver extends Queue {
 
   /**
    * Adds buffers that go through a table, from the one with index `from` on: up to another one, to one that the
-   * threshold has to see unless it has been `seen`, or where no table can be had.
+   * threshold has to see, or where no table can be had; only that one if the threshold has `seen` it.
    * @returns how many
    */
   private addTables(tokens: usize, from: u32, n: u32, seen: bool): u32 {
@@ -328,6 +328,7 @@ export class SplitDriver extends Queue {
     const tables = this.tables;
     const threshold = this.threshold;
     const limit = threshold.value;
+    const until = seen ? from + 1 : n;
     const any = seen || threshold.mode == THRESHOLD_FIXED;
     const before = this.segmentsInFlight();
     const room = any ? <u32>-1 : threshold.room(this.numFree);
@@ -337,7 +338,7 @@ export class SplitDriver extends Queue {
     let free = this.numFree;
     let bytes: u64 = 0;
     let added = from;
-    for (; added < n && free > 0; added++) {
+    for (; added < until && free > 0; added++) {
       const count = restCount(segmentRest(record));
       if ((count <= limit && count <= free) || count > size) break;
       if (!any && (count >= free || count > left)) break;
@@ -386,7 +387,7 @@ export class SplitDriver extends Queue {
    * Adds one buffer of any kind, for which no table is to be had if that was `tried`.
    * @returns 1; 0 if there is no room for it; RESULT_TOO_LONG
    */
-  private addOne(tokens: usize, index: u32, tried: bool): i32 {
+  private addOne(tokens: usize, index: u32, n: u32, tried: bool): i32 {
     const free = this.numFree;
     const threshold = this.threshold;
     const rest = segmentRest(this.record);
@@ -396,7 +397,7 @@ export class SplitDriver extends Queue {
     threshold.observe(count, isReadable(rest), free, this.segmentsInFlight(), this.added + index);
     // The order of these tests is part of the contract: no free descriptor, no table.
     if (!tried && this.indirect && free > 0 && (count > threshold.value || count > free)) {
-      if (this.addTables(tokens, index, index + 1, true) > 0) return 1;
+      if (this.addTables(tokens, index, n, true) > 0) return 1;
     }
     // Also where a table could not be had: nothing is written before the whole chain fits.
     if (count > free) {

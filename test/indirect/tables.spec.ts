@@ -12,9 +12,10 @@ forEachEngine((load) => {
       const set = async (
         tables: TableOptions,
         memory: number | { address: number; length: number } = 4096,
+        policy: 'always' | 'adaptive' = 'always',
       ) => {
         const host = await load({ size: 2 ** 18 });
-        const options = { ring, size: 16, features, indirect: { tables, memory } };
+        const options = { ring, size: 16, features, indirect: { tables, memory, policy } };
         const driver = host.driverQueue(options);
         const device = host.deviceQueue({ ring, size: 16, features, areas: driver.areas });
         const parts = (n: number) => Array.from({ length: n }, () => ({ address: 64, length: 8 }));
@@ -73,6 +74,24 @@ forEachEngine((load) => {
             settled();
           });
       }
+
+      for (const policy of ['always', 'adaptive'] as const)
+        it(`slab-bulk: a burst takes its tables at once, whoever decides (${policy})`, async () => {
+          const { driver, finish, settled } = await set(
+            { strategy: 'slab-bulk', descriptors: 16 },
+            8192,
+            policy,
+          );
+          const burst = driver.createBurst(3, 48);
+          for (let i = 0; i < 3; i++) {
+            for (let n = 0; n < 16; n++) burst.out(64, 8);
+            burst.end(i);
+          }
+          expect(driver.addBurst(burst)).to.equal(3);
+          expect(driver.stats().tables).to.deep.include({ misses: 1, refills: 1, hits: 2, inFlight: 3 });
+          expect(finish()).to.deep.equal([0, 1, 2]);
+          settled();
+        });
 
       it('list: the table used last is used next; length, bound and high-water mark', async () => {
         const { driver, parts, finish } = await set({
