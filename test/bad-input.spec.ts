@@ -206,6 +206,24 @@ const SLOTS: Record<string, Slot> = {
     [],
     'EFAULT',
   ),
+  'driver indirect.threshold': slot((p, v) =>
+    driverWith(p, { indirect: { policy: 'static', threshold: v } }),
+  ),
+  'driver indirect.tables': slot((p, v) => driverWith(p, { indirect: { tables: v } }), OBJECTS),
+  ...Object.fromEntries(
+    (['strategy', 'descriptors', 'bytes', 'bound', 'prefill'] as const).flatMap((key) => [
+      [
+        `driver indirect.tables.${key}`,
+        slot((p, v) => driverWith(p, { indirect: { tables: { [key]: v } } }), ['undefined']),
+      ],
+      [`setTables ${key}`, slot((p, v) => p.driver.setTables({ [key]: v }), ['undefined'])],
+    ]),
+  ),
+  setTables: slot(
+    (p, v) => p.driver.setTables(v),
+    OBJECTS.filter((name) => name !== 'undefined'),
+  ),
+  trimTables: slot((p, v) => p.driver.trimTables(v), ['undefined']),
   'driver areas': slot((p, v) => driverWith(p, { areas: v }), ['undefined']),
   'driver areas.descriptor': slot((p, v) => driverWith(p, areasWith(p, { descriptor: v })), [], 'EFAULT'),
   'driver areas.driver': slot((p, v) => driverWith(p, areasWith(p, { driver: v })), [], 'EFAULT'),
@@ -828,6 +846,8 @@ describe('bad input', () => {
           () => driver.inspect(),
           () => driver.save(),
           () => driver.restore(states.driver),
+          () => driver.setTables({}),
+          () => driver.trimTables(),
           () => driver.resize(8),
           () => driver.resize(8, driver.areas),
           () => driver.release(),
