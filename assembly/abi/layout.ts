@@ -245,6 +245,11 @@ export const THRESHOLD_FIXED = 0;
 export const THRESHOLD_ADAPTIVE = 1;
 export const THRESHOLD_HYSTERESIS = 2;
 
+/** Segments that are added from one look of `adaptive-hysteresis` to the next, if the queue has no more descriptors. */
+export const THRESHOLD_LAP_SEGMENTS = 256;
+/** Instead of a number of segments: more than any buffers of a burst have, and far below 2^32 with them added. */
+export const THRESHOLD_NO_LIMIT = 0x4000_0000;
+
 /** Last changes of a threshold that are remembered: entry i is change i modulo this. */
 export const THRESHOLD_HISTORY = 64;
 export const CHANGE_BYTES = 16;
@@ -256,7 +261,7 @@ export const THRESHOLD_CHANGES = 0; // u64, how many changes there were
 export const THRESHOLD_VALUE = 8; // u32
 export const THRESHOLD_LAP = 12; // u32
 export const THRESHOLD_PEAK = 16; // u32
-export const THRESHOLD_ENTRIES = 32;
+export const THRESHOLD_ENTRIES = 40;
 
 // ---- Faults: what broke a queue. errors.ts has code and text of each ----
 

@@ -26,7 +26,8 @@ import {
   RING_EVENT_FLAGS_DISABLE,
   RING_EVENT_FLAGS_ENABLE,
   SEGMENT_BYTES,
-  THRESHOLD_FIXED,
+  THRESHOLD_HYSTERESIS,
+  THRESHOLD_NO_LIMIT,
 } from '../abi/layout';
 import {
   availBits,
@@ -189,6 +190,8 @@ export class PackedDriver extends Queue {
     const firstSlot = this.nextAvail;
     const firstWrap = this.availWrap;
     const held = this.numFree;
+    const threshold = this.threshold;
+    const before = this.segmentsInFlight();
     this.record = segments;
     let added = this.addSingles(tokens, n);
     let result: i32 = 0;
@@ -196,16 +199,21 @@ export class PackedDriver extends Queue {
       added += this.addChains(tokens, added, n);
       if (added == n) break;
       const failed = this.tableFailed;
-      added += this.addTables(tokens, added, n, false);
+      if (this.indirect)
+        added += this.addTables(tokens, added, n, n, this.direct(n - added), threshold.spare(this.numFree));
       if (added == n) break;
       result = this.addOne(tokens, added, n, this.tableFailed != failed);
       if (result <= 0) break;
       added++;
     }
     this.tables.settle();
+    this.added += added;
+    if (threshold.mode == THRESHOLD_HYSTERESIS) {
+      const now = this.segmentsInFlight();
+      threshold.settle(now - before, now, this.added);
+    }
     if (added == 0) return result;
     this.inFlight += added;
-    this.added += added;
     // Saturates: from 2^16 on the window of `passed` would be ambiguous, see kickPrepare. numFree counts
     // slots, so the difference is how many the burst took.
     this.unkicked = min<u32>(this.unkicked + held - this.numFree, 0x10000);
@@ -283,7 +291,6 @@ export class PackedDriver extends Queue {
       slot++;
     }
     if (added == 0) return 0;
-    threshold.note(added, this.segmentsInFlight());
     this.record = record;
     this.freeId = id;
     this.numFree -= added;
@@ -299,27 +306,27 @@ export class PackedDriver extends Queue {
    */
   private addChains(tokens: usize, from: u32, n: u32): u32 {
     const threshold = this.threshold;
-    const room = min(threshold.room(this.numFree), this.size - this.nextAvail);
-    const limit = this.indirect ? threshold.value : room;
-    const before = this.segmentsInFlight();
     const free = this.numFree;
-    const added = this.addDirect(tokens, from, n, limit, room, availBits(this.availWrap));
-    threshold.note(free - this.numFree, before);
-    return added;
+    const room = min(threshold.room(free), this.size - this.nextAvail);
+    const limit = this.indirect ? threshold.value : room;
+    const reserve = this.indirect ? threshold.reserve(free, n - from) : THRESHOLD_NO_LIMIT;
+    return this.addDirect(tokens, from, n, limit, room, reserve, availBits(this.availWrap));
   }
 
   /**
    * Adds direct buffers of up to `limit` segments each and `room` segments in all, which is not beyond the end of the
-   * ring. `owner`: the bits of an available descriptor.
+   * ring: the i-th (from 0 on) only if they have no more than `reserve` + i with it. `owner`: the bits of an available
+   * descriptor.
    * @returns how many
    */
-  private addDirect(tokens: usize, from: u32, n: u32, limit: u32, room: u32, owner: u32): u32 {
+  private addDirect(tokens: usize, from: u32, n: u32, limit: u32, room: u32, reserve: u32, owner: u32): u32 {
     const ring = this.ring;
     let bits = this.headBits(from);
     let record = this.record;
     let id = this.freeId;
     let head = descriptor(ring, this.nextAvail);
-    let left = room;
+    let segments: u32 = 0;
+    const behindFrom = reserve - from;
     let bytes: u64 = 0;
     let added = from;
     if (from == 0) this.firstFlags = segmentFlagsCount(record) & 0xffff;
@@ -327,7 +334,9 @@ export class PackedDriver extends Queue {
       const flags = segmentFlagsCount(record);
       const count = flags >> 16;
       // A count of 0 makes the largest number.
-      if (count - 1 >= min(limit, left)) break;
+      if (count - 1 >= limit) break;
+      const after = segments + count;
+      if (after > min(room, behindFrom + added)) break;
       const behind = descriptor(head, count);
       const len = segmentLength(record);
       descAddrSet(head, segmentAddress(record));
@@ -346,7 +355,7 @@ export class PackedDriver extends Queue {
         writable += flags & DESC_F_WRITE ? len : 0;
         record += SEGMENT_BYTES;
       }
-      left -= count;
+      segments = after;
       bytes += total - writable;
       const slot = <u32>((head - ring) / DESC_BYTES);
       id = this.enter(token(tokens, added), id, writable, 0, count, slot);
@@ -354,28 +363,26 @@ export class PackedDriver extends Queue {
     }
     this.record = record;
     this.freeId = id;
-    this.numFree -= room - left;
+    this.numFree -= segments;
     this.bytesOut += bytes;
     this.moveTo(<u32>((head - ring) / DESC_BYTES));
     return added - from;
   }
 
+  /** Most segments of a direct buffer, with so many buffers left in the burst, it included. */
+  private direct(n: u32): u32 {
+    return min(this.threshold.value, this.threshold.reserve(this.numFree, n));
+  }
+
   /**
-   * Adds buffers that go through a table, from the one with index `from` on: up to another one, to one that the
-   * threshold has to see, or where no table can be had; only that one if the threshold has `seen` it.
+   * Adds buffers that go through a table, because they have more than `direct` segments or more than there are free
+   * descriptors, from the one with index `from` on: up to `until`, to another one, to one of more than `spare` segments
+   * beyond the free descriptors, or where no table can be had. `n` ends the burst.
    * @returns how many
    */
-  private addTables(tokens: usize, from: u32, n: u32, seen: bool): u32 {
-    if (!this.indirect) return 0;
+  private addTables(tokens: usize, from: u32, until: u32, n: u32, direct: u32, spare: u32): u32 {
     const size = this.size;
     const tables = this.tables;
-    const threshold = this.threshold;
-    const limit = threshold.value;
-    const until = seen ? from + 1 : n;
-    const any = seen || threshold.mode == THRESHOLD_FIXED;
-    const before = this.segmentsInFlight();
-    const room = any ? <u32>-1 : threshold.room(this.numFree);
-    let left = room;
     let record = this.record;
     let id = this.freeId;
     let free = this.numFree;
@@ -386,8 +393,8 @@ export class PackedDriver extends Queue {
     if (from == 0) this.firstFlags = DESC_F_INDIRECT;
     for (; added < until && free > 0; added++) {
       const count = restCount(segmentRest(record));
-      if ((count <= limit && count <= free) || count > size) break;
-      if (!any && (count >= free || count > left)) break;
+      if ((count <= direct && count <= free) || count > size) break;
+      if (count > free + spare) break;
       const table = tables.alloc(count, min(n - added, free));
       if (table == 0) {
         this.tableFailed++;
@@ -408,7 +415,6 @@ export class PackedDriver extends Queue {
       const address = descriptor(this.ring, slot);
       descAddrSet(address, at + this.addressOffset);
       descRestSet(address, count * DESC_BYTES, id, DESC_F_INDIRECT | bits);
-      left -= count;
       bytes += total - writable;
       id = this.enter(token(tokens, added), id, writable, table, count, slot);
       free--;
@@ -417,7 +423,6 @@ export class PackedDriver extends Queue {
       bits = availBits(this.availWrap);
     }
     const some = added - from;
-    if (!seen) threshold.note(room - left, before);
     this.record = record;
     this.freeId = id;
     this.numFree = free;
@@ -438,10 +443,11 @@ export class PackedDriver extends Queue {
     const count = restCount(rest);
     // A count of 0 describes no buffer: refused like one that can never fit.
     if (count == 0 || count > size) return RESULT_TOO_LONG;
-    threshold.observe(count, isReadable(rest), free, this.segmentsInFlight(), this.added + index);
+    threshold.observe(count, isReadable(rest), free, this.added + index);
     // The order of these tests is part of the contract: no free descriptor, no table.
-    if (!tried && this.indirect && free > 0 && (count > threshold.value || count > free)) {
-      if (this.addTables(tokens, index, n, true) > 0) return 1;
+    if (!tried && this.indirect) {
+      const direct = this.direct(n - index);
+      if (this.addTables(tokens, index, index + 1, n, direct, THRESHOLD_NO_LIMIT) > 0) return 1;
     }
     // Also where a table could not be had: nothing is written before the whole chain fits.
     if (count > free) {
@@ -449,7 +455,7 @@ export class PackedDriver extends Queue {
       return 0;
     }
     if (this.nextAvail + count > size) this.addAround(tokens, index, count);
-    else this.addDirect(tokens, index, index + 1, count, count, availBits(this.availWrap));
+    else this.addDirect(tokens, index, index + 1, count, count, count, availBits(this.availWrap));
     return 1;
   }
 

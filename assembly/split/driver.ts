@@ -25,7 +25,8 @@ import {
   RESULT_BROKEN,
   RESULT_TOO_LONG,
   SEGMENT_BYTES,
-  THRESHOLD_FIXED,
+  THRESHOLD_HYSTERESIS,
+  THRESHOLD_NO_LIMIT,
   USED_F_NO_NOTIFY,
 } from '../abi/layout';
 import { Queue } from '../abi/queue';
@@ -168,6 +169,8 @@ export class SplitDriver extends Queue {
 
   addBurst(segments: usize, tokens: usize, n: u32): i32 {
     if (this.fault != FAULT_NONE) return RESULT_BROKEN;
+    const threshold = this.threshold;
+    const before = this.segmentsInFlight();
     this.record = segments;
     let added = this.addSingles(tokens, n);
     let result: i32 = 0;
@@ -175,16 +178,21 @@ export class SplitDriver extends Queue {
       added += this.addChains(tokens, added, n);
       if (added == n) break;
       const failed = this.tableFailed;
-      added += this.addTables(tokens, added, n, false);
+      if (this.indirect)
+        added += this.addTables(tokens, added, n, n, this.direct(n - added), threshold.spare(this.numFree));
       if (added == n) break;
       result = this.addOne(tokens, added, n, this.tableFailed != failed);
       if (result <= 0) break;
       added++;
     }
     this.tables.settle();
+    this.added += added;
+    if (threshold.mode == THRESHOLD_HYSTERESIS) {
+      const now = this.segmentsInFlight();
+      threshold.settle(now - before, now, this.added);
+    }
     if (added == 0) return result;
     this.inFlight += added;
-    this.added += added;
     // Saturates: from 2^16 on the window of `passed` would be ambiguous, see kickPrepare.
     this.unkicked = min<u32>(this.unkicked + added, 0x10000);
     const idx = this.availIdxShadow + <u16>added;
@@ -247,7 +255,6 @@ export class SplitDriver extends Queue {
       record += SEGMENT_BYTES;
     }
     if (added == 0) return 0;
-    threshold.note(added, this.segmentsInFlight());
     this.record = record;
     this.freeHead = head;
     this.numFree -= added;
@@ -262,28 +269,32 @@ export class SplitDriver extends Queue {
    */
   private addChains(tokens: usize, from: u32, n: u32): u32 {
     const threshold = this.threshold;
-    const room = threshold.room(this.numFree);
-    const limit = this.indirect ? threshold.value : room;
-    const before = this.segmentsInFlight();
     const free = this.numFree;
-    const added = this.addDirect(tokens, from, n, limit, room);
-    threshold.note(free - this.numFree, before);
-    return added;
+    const room = threshold.room(free);
+    if (!this.indirect) return this.addDirect(tokens, from, n, room, room, THRESHOLD_NO_LIMIT);
+    return this.addDirect(tokens, from, n, threshold.value, room, threshold.reserve(free, n - from));
   }
 
-  /** Adds direct buffers of up to `limit` segments each and `room` segments in all. Returns how many. */
-  private addDirect(tokens: usize, from: u32, n: u32, limit: u32, room: u32): u32 {
+  /**
+   * Adds direct buffers of up to `limit` segments each and `room` segments in all: the i-th (from 0 on) only if they
+   * have no more than `reserve` + i with it.
+   * @returns how many
+   */
+  private addDirect(tokens: usize, from: u32, n: u32, limit: u32, room: u32, reserve: u32): u32 {
     const table = this.desc;
     const nexts = this.next;
     let record = this.record;
     let head = this.freeHead;
-    let left = room;
+    let segments: u32 = 0;
+    const behindFrom = reserve - from;
     let bytes: u64 = 0;
     let added = from;
     for (; added < n; added++) {
       const count = restCount(segmentRest(record));
       // A count of 0 makes the largest number.
-      if (count - 1 >= min(limit, left)) break;
+      if (count - 1 >= limit) break;
+      const after = segments + count;
+      if (after > min(room, behindFrom + added)) break;
       let total: u64 = 0;
       let writable: u64 = 0;
       let tail = head;
@@ -305,34 +316,32 @@ export class SplitDriver extends Queue {
         }
         descRestSet(desc, linked(rest, next));
       }
-      left -= count;
+      segments = after;
       bytes += total - writable;
       this.enter(added, token(tokens, added), head, writable, 0, count, tail);
       head = next;
     }
     this.record = record;
     this.freeHead = head;
-    this.numFree -= room - left;
+    this.numFree -= segments;
     this.bytesOut += bytes;
     return added - from;
   }
 
+  /** Most segments of a direct buffer, with so many buffers left in the burst, it included. */
+  private direct(n: u32): u32 {
+    return min(this.threshold.value, this.threshold.reserve(this.numFree, n));
+  }
+
   /**
-   * Adds buffers that go through a table, from the one with index `from` on: up to another one, to one that the
-   * threshold has to see, or where no table can be had; only that one if the threshold has `seen` it.
+   * Adds buffers that go through a table, because they have more than `direct` segments or more than there are free
+   * descriptors, from the one with index `from` on: up to `until`, to another one, to one of more than `spare` segments
+   * beyond the free descriptors, or where no table can be had. `n` ends the burst.
    * @returns how many
    */
-  private addTables(tokens: usize, from: u32, n: u32, seen: bool): u32 {
-    if (!this.indirect) return 0;
+  private addTables(tokens: usize, from: u32, until: u32, n: u32, direct: u32, spare: u32): u32 {
     const size = this.size;
     const tables = this.tables;
-    const threshold = this.threshold;
-    const limit = threshold.value;
-    const until = seen ? from + 1 : n;
-    const any = seen || threshold.mode == THRESHOLD_FIXED;
-    const before = this.segmentsInFlight();
-    const room = any ? <u32>-1 : threshold.room(this.numFree);
-    let left = room;
     let record = this.record;
     let head = this.freeHead;
     let free = this.numFree;
@@ -340,8 +349,8 @@ export class SplitDriver extends Queue {
     let added = from;
     for (; added < until && free > 0; added++) {
       const count = restCount(segmentRest(record));
-      if ((count <= limit && count <= free) || count > size) break;
-      if (!any && (count >= free || count > left)) break;
+      if ((count <= direct && count <= free) || count > size) break;
+      if (count > free + spare) break;
       const table = tables.alloc(count, min(n - added, free));
       if (table == 0) {
         this.tableFailed++;
@@ -367,14 +376,12 @@ export class SplitDriver extends Queue {
       const desc = descriptor(this.desc, head);
       descAddrSet(desc, at + this.addressOffset);
       descRestSet(desc, packRest(count * DESC_BYTES, DESC_F_INDIRECT, 0));
-      left -= count;
       bytes += total - writable;
       this.enter(added, token(tokens, added), head, writable, table, count, head);
       head = wordAt(this.next, head);
       free--;
     }
     const some = added - from;
-    if (!seen) threshold.note(room - left, before);
     this.record = record;
     this.freeHead = head;
     this.numFree = free;
@@ -394,17 +401,18 @@ export class SplitDriver extends Queue {
     const count = restCount(rest);
     // A count of 0 describes no buffer: refused like one that can never fit.
     if (count == 0 || count > this.size) return RESULT_TOO_LONG;
-    threshold.observe(count, isReadable(rest), free, this.segmentsInFlight(), this.added + index);
+    threshold.observe(count, isReadable(rest), free, this.added + index);
     // The order of these tests is part of the contract: no free descriptor, no table.
-    if (!tried && this.indirect && free > 0 && (count > threshold.value || count > free)) {
-      if (this.addTables(tokens, index, n, true) > 0) return 1;
+    if (!tried && this.indirect) {
+      const direct = this.direct(n - index);
+      if (this.addTables(tokens, index, index + 1, n, direct, THRESHOLD_NO_LIMIT) > 0) return 1;
     }
     // Also where a table could not be had: nothing is written before the whole chain fits.
     if (count > free) {
       this.full++;
       return 0;
     }
-    this.addDirect(tokens, index, index + 1, count, count);
+    this.addDirect(tokens, index, index + 1, count, count, count);
     return 1;
   }
 

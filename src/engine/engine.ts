@@ -73,10 +73,11 @@ export interface TableConfig {
  * - `adaptive` (2012): it starts at the queue size and becomes (threshold >> 1) | 1 before each buffer that comes
  *   under stress: one with readable segments that has as many segments as there are free descriptors or more, one
  *   without when all descriptors are free.
- * - `adaptive-hysteresis`: it starts at the queue size, too, and becomes (threshold >> 1) | 1 before each buffer
- *   that does not fit as direct descriptors. After each `size` segments without such a buffer, if never more
- *   than size - (size >> 2) segments were in flight at once (however they were laid out), it becomes
- *   min(size, (threshold << 1) | 1).
+ * - `adaptive-hysteresis`: a buffer of several segments goes through a table also where it would not leave a
+ *   descriptor to each of those behind it in its burst. The threshold starts at the queue size, too, and becomes
+ *   (threshold >> 1) | 1 before each buffer that finds no free descriptor. After the burst with which max(size, 256)
+ *   segments were added without such a buffer, if never more than size - (size >> 2) segments were in flight at the
+ *   end of a burst (however they were laid out), it becomes min(size, (threshold << 1) | 1).
  *
  * Also buffers of one segment and those that are not added count, but not those that are longer than the queue.
  */
@@ -96,7 +97,7 @@ export interface ThresholdChange {
 /** A threshold as it is. */
 export interface ThresholdState {
   threshold: number;
-  /** `adaptive-hysteresis`: segments since the last look, and the most in flight at once since then. */
+  /** `adaptive-hysteresis`: segments since the last look, and the most in flight at the end of a burst since then. */
   lap: number;
   peak: number;
 }

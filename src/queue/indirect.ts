@@ -32,9 +32,10 @@ export interface IndirectOptions {
   /**
    * When a buffer goes through a table. `always` (default): if it has more than one segment. `never`: always a chain
    * of direct descriptors. `static`: if it has more segments than `threshold`. `adaptive`: the threshold starts
-   * at the queue size and is halved each time that the ring is under stress. `adaptive-hysteresis`: it rises again
-   * when the pressure is gone. But for `never`, a buffer that has more segments than there are free descriptors
-   * goes through a table, too, if at least one is free.
+   * at the queue size and is halved each time that the ring is under stress. `adaptive-hysteresis`: a buffer goes
+   * direct as long as those behind it in its burst keep a descriptor each; the threshold is halved when a buffer
+   * finds no descriptor, and rises again when the pressure is gone. But for `never`, a buffer that has more segments
+   * than there are free descriptors goes through a table, too, if at least one is free.
    */
   policy?: PolicyConfig['policy'] | 'never';
   /** For `static`: 1 … 32768. */

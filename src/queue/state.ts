@@ -264,7 +264,7 @@ function checkThreshold(value: unknown, size: number): ThresholdState {
   const { threshold, lap, peak } = record(value, 'threshold');
   return {
     threshold: int(threshold, 'threshold.threshold', 1, L.QUEUE_SIZE_MAX),
-    lap: int(lap, 'threshold.lap', 0, size - 1),
+    lap: int(lap, 'threshold.lap', 0, Math.max(size, L.THRESHOLD_LAP_SEGMENTS) - 1),
     peak: int(peak, 'threshold.peak', 0, U32),
   };
 }

@@ -69,12 +69,13 @@ forEachEngine((load) => {
         expect(seen).to.deep.equal([17, 9, 5, 3, 1, 1, 1]);
       });
 
-      it('adaptive-hysteresis: falls while requests do not fit, rises when the pressure is gone', async () => {
+      it('adaptive-hysteresis: falls while buffers find no descriptor, rises when the pressure is gone', async () => {
         const { driver, parts, finish, threshold } = await set({ policy: 'adaptive-hysteresis' });
         for (let token = 0; token < 40; token++) driver.add(parts(3), [], token);
         expect(threshold()).to.equal(1);
         finish();
-        for (let token = 0; token < 200; token++) {
+        // Five looks, each after 256 segments: 3, 7, 15, 31, 32.
+        for (let token = 0; token < (5 * 258) / 3; token++) {
           driver.add(parts(3), [], token);
           finish();
         }
@@ -84,9 +85,10 @@ forEachEngine((load) => {
         expect(driver.stats().indirect).to.equal(before);
         const { changes, history } = driver.stats().threshold;
         expect(history).to.have.length(changes);
+        expect(history.slice(-5).map((change) => change.threshold)).to.deep.equal([3, 7, 15, 31, 32]);
       });
 
-      it('adaptive-hysteresis: stays low while tables alone make the requests fit', async () => {
+      it('adaptive-hysteresis: stays low while tables alone make room for all', async () => {
         const { driver, parts, finish, threshold } = await set({ policy: 'adaptive-hysteresis' });
         const run = (rounds: number) => {
           for (let round = 0; round < rounds; round++) {
@@ -95,17 +97,35 @@ forEachEngine((load) => {
           }
           return driver.stats().full;
         };
-        const learned = run(2);
+        const learned = run(4);
         expect(run(50)).to.equal(learned);
         expect(threshold()).to.be.below(3);
       });
 
+      it('adaptive-hysteresis: leaves a descriptor to each of those behind in the burst, and no more', async () => {
+        const { driver, parts, finish, threshold } = await set({ policy: 'adaptive-hysteresis' });
+        const burst = driver.createBurst(16, 64);
+        for (let round = 0; round < 20; round++) {
+          for (let token = 0; token < 16; token++) {
+            for (const { address, length } of parts(4)) burst.out(address, length);
+            burst.end(token);
+          }
+          const before = driver.stats().indirect;
+          expect(driver.addBurst(burst)).to.equal(16);
+          // 5 direct ones of 4 and 11 tables in 32 descriptors; a sixth would be one too many.
+          expect(driver.stats().indirect - before).to.equal(11);
+          expect(driver.numFree).to.equal(1);
+          finish();
+        }
+        expect(threshold()).to.equal(32);
+      });
+
       it('keeps the last 64 changes', async () => {
         const { driver, parts, finish } = await set({ policy: 'adaptive-hysteresis' }, 4);
-        for (let round = 0; round < 200; round++) {
-          for (let token = 0; token < 4; token++) driver.add(parts(2), [], token);
+        for (let round = 0; round < 40; round++) {
+          for (let token = 0; token < 6; token++) driver.add(parts(2), [], token);
           finish();
-          for (let token = 0; token < 8; token++) {
+          for (let token = 0; token < 2 * 256; token++) {
             driver.add(parts(1), [], token);
             finish();
           }

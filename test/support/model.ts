@@ -244,8 +244,10 @@ export class Model {
     const { threshold } = this;
     const { numFree } = this.rules;
     if (threshold.adaptive)
-      threshold.observe(count, buffer.out.length > 0, numFree, this.demand, this.driverStats.added + done);
-    if (this.options.indirect && numFree > 0 && (count > threshold.value || count > numFree)) {
+      threshold.observe(count, buffer.out.length > 0, numFree, this.driverStats.added + done);
+    // Those behind it in the burst are to have a descriptor each.
+    const most = threshold.hysteresis ? Math.max(1, numFree - (left - 1)) : numFree;
+    if (this.options.indirect && numFree > 0 && count > Math.min(threshold.value, numFree, most)) {
       const name = this.tables.alloc(count, Math.min(left, numFree));
       if (name !== NO_TABLE) {
         this.driverStats.indirect++;
@@ -259,6 +261,7 @@ export class Model {
 
   /** How many of the buffers went in. */
   addBurst(buffers: Buffer[]): number | Refused {
+    const before = this.demand;
     let added = 0;
     for (const buffer of buffers) {
       if (buffer.out.length + buffer.in.length > this.options.size) {
@@ -279,6 +282,8 @@ export class Model {
     }
     this.tables.settle();
     this.driverStats.added += added;
+    const { threshold, demand } = this;
+    if (threshold.hysteresis) threshold.settle(demand - before, demand, this.driverStats.added);
     return added;
   }
 

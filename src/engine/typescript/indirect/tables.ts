@@ -41,6 +41,8 @@ export class Tables {
   private strategy: TableStrategy = 'none';
   /** The one predicate of what the cache is for is `segments <= fits`. */
   private fits = 0;
+  /** The same if the cache is a list, else 0. */
+  private listFits = 0;
   private bound = 0;
   private prefill = 0;
   private readonly pageBytes: number;
@@ -83,6 +85,7 @@ export class Tables {
     if (general.isOpen(CACHE)) general.close(CACHE);
     this.strategy = strategy;
     this.fits = strategy === 'none' ? 0 : descriptors;
+    this.listFits = strategy === 'list' ? descriptors : 0;
     this.bound = bound;
     this.prefill = prefill;
     if (strategy.startsWith('slab') && descriptors <= 1 << general.shift) general.open(CACHE, descriptors);
@@ -111,27 +114,27 @@ export class Tables {
 
   /** @param more how many may be asked for in this burst */
   alloc(segments: number, more: number): number {
-    let granule = NONE;
-    let cached = 0;
+    const { list } = this;
+    if (segments > this.listFits || list.length === 0) return this.allocOther(segments, more);
+    this.counts[COUNT_TABLE_HITS]++;
+    return this.give(list.pop(), segments, this.fits) | 1;
+  }
+
+  /** Where the list cannot help. */
+  private allocOther(segments: number, more: number): number {
     const room = this.fits;
-    if (segments <= room && this.strategy === 'list') {
-      cached = 1;
-      granule = this.list.pop();
-      if (granule !== NONE) {
-        this.counts[COUNT_TABLE_HITS]++;
-      } else {
-        granule = this.general.allocRun(room);
-        if (granule === NONE) return this.allocGeneral(segments);
-        this.counts[COUNT_TABLE_MISSES]++;
-        this.counts[COUNT_TABLE_REFILLS]++;
-      }
-    } else if (segments <= room && this.general.isOpen(CACHE)) {
-      granule = this.strategy === 'slab' ? this.allocSlab() : this.allocAhead(more);
-      if (granule === NONE) return NO_TABLE;
-    } else {
-      return this.allocGeneral(segments);
+    if (segments <= this.listFits) {
+      const granule = this.general.allocRun(room);
+      if (granule === NONE) return this.allocGeneral(segments);
+      this.counts[COUNT_TABLE_MISSES]++;
+      this.counts[COUNT_TABLE_REFILLS]++;
+      return this.give(granule, segments, room) | 1;
     }
-    return this.give(granule, segments, room) | cached;
+    if (segments <= room && this.general.isOpen(CACHE)) {
+      const granule = this.strategy === 'slab' ? this.allocSlab() : this.allocAhead(more);
+      return granule === NONE ? NO_TABLE : this.give(granule, segments, room);
+    }
+    return this.allocGeneral(segments);
   }
 
   private give(granule: number, segments: number, room: number): number {
@@ -187,15 +190,18 @@ export class Tables {
     this.count--;
     this.descriptors -= segments;
     this.counts[COUNT_TABLE_RETURNED]++;
-    if ((table & 1) !== 0) {
-      if (this.list.length < this.bound) this.keep(granule);
-      else this.general.free(granule);
-    } else if (this.strategy === 'slab-bulk') {
-      if (this.behindCount === TABLES_BULK) this.settleBehind();
-      this.behind[this.behindCount++] = granule;
-    } else {
+    if ((table & 1) !== 0 && this.list.length < this.bound) this.keep(granule);
+    else this.freeOther(table, granule);
+  }
+
+  /** Where it does not go to the list. */
+  private freeOther(table: number, granule: number): void {
+    if ((table & 1) !== 0 || this.strategy !== 'slab-bulk') {
       this.general.free(granule);
+      return;
     }
+    if (this.behindCount === TABLES_BULK) this.settleBehind();
+    this.behind[this.behindCount++] = granule;
   }
 
   /** The end of a burst: what slab-bulk holds goes back. */

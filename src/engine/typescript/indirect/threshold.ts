@@ -1,4 +1,4 @@
-import { THRESHOLD_HISTORY } from '../../../../assembly/abi/layout.js';
+import { THRESHOLD_HISTORY, THRESHOLD_LAP_SEGMENTS } from '../../../../assembly/abi/layout.js';
 import type { PolicyConfig, ThresholdChange, ThresholdState } from '../../engine.js';
 
 /** When a buffer goes through a table, and how that changes; `PolicyConfig` has the contract. */
@@ -11,6 +11,8 @@ export class Threshold {
   private readonly start: number;
   private lap = 0;
   private peak = 0;
+  /** A buffer of the burst under way found no free descriptor. */
+  private stressed = false;
   private readonly past: ThresholdChange[] = [];
 
   constructor(
@@ -28,6 +30,7 @@ export class Threshold {
     this.value = this.start;
     this.lap = 0;
     this.peak = 0;
+    this.stressed = false;
   }
 
   /** The last changes, oldest first. */
@@ -39,37 +42,28 @@ export class Threshold {
    * A buffer is about to be added.
    * @param out it has a readable segment
    * @param free descriptors that are free
-   * @param before segments in flight
    * @param added buffers added so far
    */
-  observe(segments: number, out: boolean, free: number, before: number, added: number): void {
-    if (!this.hysteresis) {
-      if (out ? segments >= free : free === this.size) this.lower(added);
-    } else if (segments > free) {
+  observe(segments: number, out: boolean, free: number, added: number): void {
+    if (this.hysteresis) {
+      if (free !== 0) return;
+      this.stressed = true;
+      this.lower(added);
+    } else if (out ? segments >= free : free === this.size) this.lower(added);
+  }
+
+  /** The end of a burst of so many segments, with so many in flight. Hysteresis only. */
+  settle(segments: number, inFlight: number, added: number): void {
+    if (this.stressed) {
+      this.stressed = false;
       this.lap = 0;
       this.peak = 0;
-      this.lower(added);
-    } else {
-      this.pass(segments, before + segments, added);
+      return;
     }
-  }
-
-  /** `n` buffers of one segment are about to be added, all of which have room: as if one by one. Hysteresis only. */
-  observeSingles(n: number, before: number, added: number): void {
-    let done = 0;
-    const look = this.size - this.lap;
-    if (n >= look) {
-      this.pass(look, before + look, added + look - 1);
-      done = look;
-    }
-    if (done < n) this.pass(n - done, before + n, added);
-  }
-
-  private pass(segments: number, demand: number, added: number): void {
     const { size } = this;
-    this.peak = Math.max(this.peak, demand);
+    this.peak = Math.max(this.peak, inFlight);
     this.lap += segments;
-    if (this.lap < size) return;
+    if (this.lap < Math.max(size, THRESHOLD_LAP_SEGMENTS)) return;
     const room = this.peak <= size - (size >>> 2);
     this.lap = 0;
     this.peak = 0;

@@ -256,7 +256,8 @@ export class PackedDriver extends BaseRing implements DriverRing {
     memory.fresh();
     const { u16, u32 } = memory;
     const { limit } = this;
-    const adaptive = limit.adaptive && !limit.hysteresis;
+    const { hysteresis } = limit;
+    const adaptive = limit.adaptive && !hysteresis;
     const token = tokens >>> 2;
     const burst = this.availSlot;
     let { numFree } = this;
@@ -268,6 +269,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
     let bytesOut = 0;
     let full = false;
     let i = 0;
+    const before = this.inRing(numFree);
     let observed = 0;
     if (adaptive && numFree === size) observed = this.observeEmpty(segment, n);
     for (;;) {
@@ -301,8 +303,6 @@ export class PackedDriver extends BaseRing implements DriverRing {
         free = buffers[b + LINK] & HEAD;
         buffers[b + LINK] = (1 << COUNT_SHIFT) | (ahead + i);
       }
-      if (limit.hysteresis && i !== from)
-        limit.observeSingles(i - from, this.inRing(numFree), this.counts[COUNT_ADDED] + from);
       segment += (i - from) << SEGMENT_SHIFT;
       numFree -= i - from;
       slot = ahead + i;
@@ -319,9 +319,9 @@ export class PackedDriver extends BaseRing implements DriverRing {
         if (i === 0) return RESULT_TOO_LONG;
         break;
       }
-      if (limit.adaptive && i >= observed) {
+      if (hysteresis ? numFree === 0 : adaptive && i >= observed) {
         const out = (u32[segment + SEGMENT_FLAGS] & WRITE) === 0;
-        limit.observe(count, out, numFree, this.inRing(numFree), this.counts[COUNT_ADDED] + i);
+        limit.observe(count, out, numFree, this.counts[COUNT_ADDED] + i);
       }
       if (numFree === 0) {
         full = true;
@@ -333,7 +333,10 @@ export class PackedDriver extends BaseRing implements DriverRing {
       let flags = 0;
       if (
         this.indirect &&
-        (count > limit.value || count > numFree) &&
+        (count > limit.value ||
+          count > numFree ||
+          // Those behind it in the burst are to have a descriptor each.
+          (hysteresis && count > 1 && count > numFree - (n - i - 1))) &&
         this.chainIndirect(segment, count, free, slot, Math.min(n - i, numFree))
       ) {
         flags = INDIRECT | Desc.availableUnder(wrap);
@@ -360,6 +363,10 @@ export class PackedDriver extends BaseRing implements DriverRing {
     }
     this.allocator.settle();
     if (full) this.counts[COUNT_FULL]++;
+    if (hysteresis) {
+      const now = this.inRing(numFree);
+      limit.settle(now - before, now, this.counts[COUNT_ADDED] + i);
+    }
     if (i === 0) return 0;
     this.unkicked = Math.min(this.unkicked + this.numFree - numFree, EVENT_WINDOW_MAX);
     this.free = free;
@@ -385,7 +392,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
     const word = this.memory.u32[segment + SEGMENT_FLAGS];
     const count = word >>> SEGMENT_COUNT_SHIFT;
     if (n === 0 || count === 0 || count > this.size) return 0;
-    this.limit.observe(count, (word & WRITE) === 0, this.size, 0, this.counts[COUNT_ADDED]);
+    this.limit.observe(count, (word & WRITE) === 0, this.size, this.counts[COUNT_ADDED]);
     return 1;
   }
 

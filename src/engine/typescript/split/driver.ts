@@ -257,7 +257,8 @@ export class SplitDriver extends BaseRing implements DriverRing {
     const { u16, u32 } = memory;
     const mask = size - 1;
     const { limit } = this;
-    const adaptive = limit.adaptive && !limit.hysteresis;
+    const { hysteresis } = limit;
+    const adaptive = limit.adaptive && !hysteresis;
     const token = tokens >>> 2;
     let { numFree } = this;
     let free = this.free & HEAD;
@@ -265,6 +266,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
     let bytesOut = 0;
     let full = false;
     let i = 0;
+    const before = this.inRing(numFree);
     let observed = 0;
     if (adaptive && numFree === size) observed = this.observeEmpty(segment, n);
     for (;;) {
@@ -294,8 +296,6 @@ export class SplitDriver extends BaseRing implements DriverRing {
         free = buffers[b + LINK] & HEAD;
         buffers[b + LINK] = 1 << COUNT_SHIFT;
       }
-      if (limit.hysteresis && i !== from)
-        limit.observeSingles(i - from, this.inRing(numFree), this.counts[COUNT_ADDED] + from);
       segment += (i - from) << SHIFT;
       numFree -= i - from;
       if (i === n) break;
@@ -306,9 +306,9 @@ export class SplitDriver extends BaseRing implements DriverRing {
         if (i === 0) return RESULT_TOO_LONG;
         break;
       }
-      if (limit.adaptive && i >= observed) {
+      if (hysteresis ? numFree === 0 : adaptive && i >= observed) {
         const out = (u32[segment + FLAGS] & WRITE) === 0;
-        limit.observe(count, out, numFree, this.inRing(numFree), this.counts[COUNT_ADDED] + i);
+        limit.observe(count, out, numFree, this.counts[COUNT_ADDED] + i);
       }
       if (numFree === 0) {
         full = true;
@@ -317,7 +317,10 @@ export class SplitDriver extends BaseRing implements DriverRing {
       const head = free;
       if (
         this.indirect &&
-        (count > limit.value || count > numFree) &&
+        (count > limit.value ||
+          count > numFree ||
+          // Those behind it in the burst are to have a descriptor each.
+          (hysteresis && count > 1 && count > numFree - (n - i - 1))) &&
         this.chainIndirect(segment, count, head, Math.min(n - i, numFree))
       ) {
         numFree--;
@@ -338,6 +341,10 @@ export class SplitDriver extends BaseRing implements DriverRing {
     }
     this.allocator.settle();
     if (full) this.counts[COUNT_FULL]++;
+    if (hysteresis) {
+      const now = this.inRing(numFree);
+      limit.settle(now - before, now, this.counts[COUNT_ADDED] + i);
+    }
     if (i === 0) return 0;
     this.free = free;
     this.numFree = numFree;
@@ -362,7 +369,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
     const word = this.memory.u32[segment + FLAGS];
     const count = word >>> 16;
     if (n === 0 || count === 0 || count > this.size) return 0;
-    this.limit.observe(count, (word & WRITE) === 0, this.size, 0, this.counts[COUNT_ADDED]);
+    this.limit.observe(count, (word & WRITE) === 0, this.size, this.counts[COUNT_ADDED]);
     return 1;
   }
 
