@@ -5,8 +5,13 @@ import { fileURLToPath } from 'node:url';
 
 const require = createRequire(import.meta.url);
 
-/** The specs that drive rings hardest. */
-const RINGS = ['test/golden.spec.ts', 'test/hostile.spec.ts', 'test/lockstep.spec.ts'];
+/** The specs that drive rings and their tables hardest. */
+const RINGS = [
+  'test/golden.spec.ts',
+  'test/hostile.spec.ts',
+  'test/indirect/*.spec.ts',
+  'test/lockstep.spec.ts',
+];
 
 const { status } = spawnSync(
   process.execPath,

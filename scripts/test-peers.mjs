@@ -38,4 +38,4 @@ if (packages.length > 0) {
   }
   if (run('apt-get', 'update') !== 0 || run(...install) !== 0) process.exit(1);
 }
-process.exit(run(process.execPath, 'node_modules/mocha/bin/mocha.js', '--exit', ...files));
+process.exit(run(process.execPath, 'node_modules/mocha/bin/mocha.js', '--no-parallel', '--exit', ...files));

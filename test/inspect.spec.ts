@@ -13,6 +13,7 @@ import {
   type RingFormat,
   VringError,
 } from '../src/index.js';
+import { runs } from './support/choices.js';
 import { forEachEngine, type Load } from './support/engines.js';
 
 const { INDIRECT_DESC, EVENT_IDX, IN_ORDER } = Feature;
@@ -462,7 +463,7 @@ forEachEngine((load) => {
               device.inspect();
             },
           ),
-          { numRuns: Number(process.env.RUNS ?? 150) },
+          runs(150),
         );
       });
   });

@@ -101,6 +101,7 @@ export class Tables {
 
   /** Everything free, the cache empty. */
   clear(): void {
+    this.audit();
     this.returned += this.inFlight >> 32;
     this.inFlight = 0;
     this.aheadCount = 0;
@@ -255,6 +256,16 @@ export class Tables {
       this.aheadCount = 0;
     }
     if (this.behindCount > 0) this.settleBehind();
+    this.audit();
+  }
+
+  /** In debug builds: traps if a table or a page was lost. What is in use is in flight, or ready for use. */
+  @inline
+  private audit(): void {
+    if (!ASC_NO_ASSERT) {
+      const ready = this.list.length + this.aheadCount + this.behindCount;
+      assert(this.general.inUse == this.count + ready);
+    }
   }
 
   /** Notes that a restored queue has a table of so many granules in use. */

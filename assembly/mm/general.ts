@@ -44,6 +44,8 @@ export class General extends SlabMemory {
   private clear(): void {
     this.empties = 0;
     memory.fill(this.slabs, 0, <usize>this.pages.total * offsetof<Slab>());
+    // Nothing is handed out, whatever the links say that nobody has set yet.
+    if (!ASC_NO_ASSERT) memory.fill(this.links, 0xff, ((<usize>this.pages.total) << this.shift) << 2);
     for (let i: u32 = 0; i < CLASSES; i++) this.cache(i).init(this, 1 << i);
   }
 

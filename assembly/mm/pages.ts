@@ -7,6 +7,9 @@ export const NONE: u32 = 0xffff_ffff;
 /** Orders 0 … 28: pages of at least 16 bytes in 2^32 bytes. */
 const ORDERS: u32 = 29;
 
+/** With the order, `next` of the first page of a block that is given out; kept by debug builds only. */
+const TAKEN: u32 = 0x8000_0000;
+
 /** What is known of a page. It means something in the first page of a free block. */
 @unmanaged
 class Page {
@@ -26,7 +29,7 @@ export class Pages {
   total: u32;
   /** Pages given out. */
   taken: u32;
-  /** Blocks given out, given back, and asked for in vain. */
+  /** Blocks given out, given back (a reset gives all of them back), and asked for in vain. */
   allocs: u64;
   frees: u64;
   failures: u64;
@@ -52,6 +55,7 @@ export class Pages {
     memory.fill(this.heads, 0xff, ORDERS * 4);
     memory.fill(this.records, 0, <usize>total * offsetof<Page>());
     this.taken = 0;
+    this.frees = this.allocs;
     let at: u32 = 0;
     // Descending powers of two: each block lies at a multiple of its size.
     while (at < total) {
@@ -71,8 +75,7 @@ export class Pages {
         k--;
         this.insert(page + (1 << k), k);
       }
-      this.taken += 1 << order;
-      this.allocs++;
+      this.hand(page, order);
       return page;
     }
     this.failures++;
@@ -91,8 +94,7 @@ export class Pages {
         this.insert(page & half ? at : at + half, k);
         if (page & half) at += half;
       }
-      this.taken += 1 << order;
-      this.allocs++;
+      this.hand(at, order);
       return true;
     }
     return false;
@@ -100,8 +102,7 @@ export class Pages {
 
   /** Gives back what `alloc(order)` returned; neighbours that are free become one block with it. */
   free(page: u32, order: u32): void {
-    assert(<u64>page + (1 << order) <= <u64>this.total && (page & ((1 << order) - 1)) == 0);
-    if (!ASC_NO_ASSERT) assert(!this.isFree(page));
+    this.back(page, order);
     this.taken -= 1 << order;
     this.frees++;
     let at = page;
@@ -115,12 +116,21 @@ export class Pages {
     this.insert(at, k);
   }
 
-  /** Whether a page lies in a free block. */
-  private isFree(page: u32): bool {
-    for (let k: u32 = 0; k < ORDERS; k++) {
-      if (this.page(page & ~((1 << k) - 1)).free == k + 1) return true;
+  private hand(page: u32, order: u32): void {
+    this.taken += 1 << order;
+    this.allocs++;
+    if (!ASC_NO_ASSERT) this.page(page).next = TAKEN | order;
+  }
+
+  /** In debug builds: traps if this is no block that was given out. */
+  @inline
+  private back(page: u32, order: u32): void {
+    if (!ASC_NO_ASSERT) {
+      assert(page < this.total && order < ORDERS);
+      const first = this.page(page);
+      assert(first.free == 0 && first.next == (TAKEN | order));
+      first.next = NONE;
     }
-    return false;
   }
 
   @inline

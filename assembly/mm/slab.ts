@@ -60,7 +60,7 @@ export class SlabMemory {
   /** In debug builds: traps if the object is not handed out. */
   @inline
   back(granule: u32): void {
-    if (!ASC_NO_ASSERT) assert(this.link(granule) == TAKEN);
+    if (!ASC_NO_ASSERT) assert(granule >> this.shift < this.pages.total && this.link(granule) == TAKEN);
   }
 
   /** Granules of the object that starts here. */
@@ -79,7 +79,7 @@ export class SlabMemory {
   /** Gives the pages of empty slabs back. */
   shrink(): void {
     for (let page: u32 = 0, left = this.empties; left > 0; page++) {
-      assert(page < this.pages.total);
+      if (!ASC_NO_ASSERT) assert(page < this.pages.total);
       const slab = this.slab(page);
       if (slab.cache == 0 || slab.inUse != 0) continue;
       changetype<SlabCache>(slab.cache).drop(page);
@@ -90,9 +90,9 @@ export class SlabMemory {
   /** Gives an object back to the slab that it is of, whichever that is. */
   free(granule: u32): void {
     const page = granule >> this.shift;
+    this.back(granule);
     const slab = this.slab(page);
     assert(slab.inUse > 0);
-    this.back(granule);
     const first = slab.free;
     this.linkSet(granule, first);
     slab.free = granule;
@@ -105,6 +105,7 @@ export class SlabMemory {
     let i: u32 = 0;
     while (i < n) {
       const page = load<u32>(granules + ((<usize>i) << 2)) >> this.shift;
+      if (!ASC_NO_ASSERT) assert(page < this.pages.total);
       const slab = this.slab(page);
       let first = slab.free;
       if (first == NONE) this.listed(page, slab);
@@ -153,7 +154,8 @@ export class SlabMemory {
     const slab = this.slab(page);
     const pages = granules >> this.shift;
     if (slab.granules == 0) {
-      this.pages.take(page, pages > 1 ? 31 - clz(pages) : 0);
+      const free = this.pages.take(page, pages > 1 ? 31 - clz(pages) : 0);
+      assert(free);
       this.open(page, slab, granules, pages > 1 ? 0 : cache);
       if (pages <= 1 && cache != 0) {
         this.listed(page, slab);
@@ -173,6 +175,22 @@ export class SlabMemory {
     this.hand(granule);
     if (slab.inUse++ == 0 && slab.cache != 0) this.empties--;
     if (slab.free == NONE && slab.cache != 0) changetype<SlabCache>(slab.cache).unlist(page);
+  }
+
+  /** Objects in use; traps in debug builds if a page is neither free nor of a slab. */
+  get inUse(): u32 {
+    let objects: u32 = 0;
+    let pages: u32 = 0;
+    let blocks: u64 = 0;
+    for (let page: u32 = 0; page < this.pages.total; page++) {
+      const slab = this.slab(page);
+      if (slab.granules == 0) continue;
+      objects += slab.inUse;
+      pages += max<u32>(slab.granules >> this.shift, 1);
+      blocks++;
+    }
+    assert(pages == this.pages.taken && blocks == this.pages.allocs - this.pages.frees);
+    return objects;
   }
 
   /** Cuts a page into objects, the first one first. */

@@ -32,9 +32,10 @@ export interface IndirectOptions {
   /**
    * When a buffer goes through a table. `always` (default): if it has more than one segment. `never`: always a chain
    * of direct descriptors. `static`: if it has more segments than `threshold`. `adaptive`: the threshold starts
-   * at the queue size and is halved each time that the ring is under stress. `adaptive-hysteresis`: it rises again
-   * when the pressure is gone. But for `never`, a buffer that has more segments than there are free descriptors
-   * goes through a table, too, if at least one is free.
+   * at the queue size and is halved each time that the ring is under stress. `adaptive-hysteresis`: a buffer goes
+   * direct as long as those behind it in its burst keep a descriptor each; the threshold is halved when a buffer
+   * finds no descriptor, and rises again when the pressure is gone. But for `never`, a buffer that has more segments
+   * than there are free descriptors goes through a table, too, if at least one is free.
    */
   policy?: PolicyConfig['policy'] | 'never';
   /** For `static`: 1 … 32768. */
@@ -110,26 +111,25 @@ export function checkTables(options: TableOptions, what: string, size: number): 
       'EINVAL',
       `${what} must be {strategy, descriptors, bound, prefill}, got ${show(options)}`,
     );
-  const { strategy = 'list', bytes } = options;
+  // Only what is absent has a default: null is a mistake.
+  const { strategy = 'list', bytes, bound = size, prefill = 0 } = options;
   if (!STRATEGIES.includes(strategy))
     throw new VringError(
       'EINVAL',
       `${what}.strategy must be one of '${STRATEGIES.join("', '")}', got ${show(strategy)}`,
     );
-  let { descriptors } = options;
+  let { descriptors = DESCRIPTORS_DEFAULT } = options;
   if (bytes !== undefined) {
-    if (descriptors !== undefined)
+    if (options.descriptors !== undefined)
       throw new VringError('EINVAL', `${what} has both descriptors and bytes: leave one out`);
     integer(bytes, `${what}.bytes`, 2 * L.DESC_BYTES, L.TABLES_PAGE_MAX);
     if (bytes % L.DESC_BYTES !== 0)
       throw new VringError('EINVAL', `${what}.bytes must be a multiple of ${L.DESC_BYTES}, got ${bytes}`);
     descriptors = bytes / L.DESC_BYTES;
   }
-  const bound = options.bound ?? size;
-  const prefill = options.prefill ?? 0;
   return {
     strategy,
-    descriptors: integer(descriptors ?? DESCRIPTORS_DEFAULT, `${what}.descriptors`, 2, DESCRIPTORS_MAX),
+    descriptors: integer(descriptors, `${what}.descriptors`, 2, DESCRIPTORS_MAX),
     bound: integer(bound, `${what}.bound`, 0, L.QUEUE_SIZE_MAX),
     prefill: integer(prefill, `${what}.prefill`, 0, bound),
   };

@@ -18,6 +18,11 @@ import { show, VringError } from '../errors.js';
 
 /** What saved queues of both sides have in common. */
 export interface SavedQueue {
+  /**
+   * Version of this shape. 1, the only one so far, is `DriverState` and `DeviceState` as they stand here, with each of
+   * their fields; a state of another version, or one that lacks a field, is refused. Whoever adds, drops or changes a
+   * field after a release counts this up.
+   */
   version: 1;
   ring: RingFormat;
   size: number;
@@ -25,7 +30,7 @@ export interface SavedQueue {
   inOrder: boolean;
   /** Where the ring lies, as byte offsets in the engine's memory. */
   areas: LocalAreas;
-  /** The counters behind `stats()`. */
+  /** The counters behind `stats()`, all of them. */
   counts: number[];
 }
 
@@ -50,19 +55,36 @@ function bad(what: string): never {
   throw new VringError('EINVAL', `the saved state does not fit: ${what}`);
 }
 
+/** What to do with a state that has not the shape of this version. */
+const AGAIN = 'save the queue with the version of vring that is to restore it';
+
+/** Refuses what is not there at all: a state of before the field was. */
+function present(value: unknown, what: string): void {
+  if (value === undefined) bad(`${what} is missing; ${AGAIN}`);
+}
+
 function int(value: unknown, what: string, min: number, max: number): number {
+  present(value, what);
   if (typeof value !== 'number' || !Number.isInteger(value) || value < min || value > max)
     bad(`${what} must be an integer from ${min} to ${max}, got ${show(value)}`);
   return value;
 }
 
 function record(value: unknown, what: string): Record<string, unknown> {
+  present(value, what);
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     bad(`${what} must be an object, got ${show(value)}`);
   return value as Record<string, unknown>;
 }
 
+/** The state itself: where there is none at all, no field is missing. */
+function whole(state: unknown): Record<string, unknown> {
+  if (state === undefined) bad('it must be an object, got undefined');
+  return record(state, 'it');
+}
+
 function array(value: unknown, what: string, max: number): unknown[] {
+  present(value, what);
   if (!Array.isArray(value) || value.length > max)
     bad(`${what} must be an array of at most ${max}, got ${show(value)}`);
   // Not the array itself: it may have holes, which `map` would leave as they are.
@@ -88,12 +110,17 @@ function checkQueue(
   side: 'driver' | 'device',
   config: { ring: RingFormat; size: number; eventIdx: boolean; inOrder: boolean },
 ): SavedQueue {
-  if (state.version !== 1) bad(`version must be 1, got ${show(state.version)}`);
+  if (state.version !== 1) bad(`version must be 1, got ${show(state.version)}; ${AGAIN}`);
+  present(state.side, 'side');
   if (state.side !== side) bad(`it is of a ${show(state.side)} queue, this is a ${side} queue`);
-  for (const key of ['ring', 'size', 'eventIdx', 'inOrder'] as const)
+  for (const key of ['ring', 'size', 'eventIdx', 'inOrder'] as const) {
+    present(state[key], key);
     if (state[key] !== config[key]) bad(`${key} is ${show(state[key])}, this queue has ${show(config[key])}`);
+  }
   const areas = record(state.areas, 'areas');
-  const counts = array(state.counts, 'counts', side === 'driver' ? L.DRIVER_COUNTERS : L.COUNTERS);
+  const counters = side === 'driver' ? L.DRIVER_COUNTERS : L.COUNTERS;
+  const counts = array(state.counts, 'counts', counters);
+  if (counts.length !== counters) bad(`counts has ${counts.length} of ${counters} counters; ${AGAIN}`);
   return {
     version: 1,
     ring: config.ring,
@@ -127,7 +154,7 @@ function checkBuffer(value: unknown, what: string, config: Shape): BufferState {
   const descriptors = array(buffer.descriptors, `${what}.descriptors`, size).map((index, i) =>
     int(index, `${what}.descriptors[${i}]`, 0, size - 1),
   );
-  const room = table === 0 ? 0 : int(buffer.room, `${what}.room`, segments, ROOM_MAX);
+  const room = int(buffer.room, `${what}.room`, table === 0 ? 0 : segments, table === 0 ? 0 : ROOM_MAX);
   const wanted = table === 0 ? segments : 1;
   if (descriptors.length !== wanted) bad(`${what} has ${descriptors.length} descriptors, not ${wanted}`);
   if (ring === 'split' && descriptors[0] !== id) bad(`${what} has id ${id}, but starts at ${descriptors[0]}`);
@@ -178,7 +205,7 @@ function checkTables(buffers: BufferState[], tables: { address: number; length: 
 /** @throws VringError EINVAL */
 export function checkDriverState(state: unknown, config: Shape, memoryBytes: number): DriverState {
   const { ring, size, inOrder } = config;
-  const given = record(state, 'it');
+  const given = whole(state);
   const queue = checkQueue(given, 'driver', config);
   const tableMemory = record(given.tables, 'tables');
   const tables = {
@@ -273,7 +300,7 @@ function checkElement(value: unknown, what: string, config: DeviceRingConfig): E
 /** @throws VringError EINVAL */
 export function checkDeviceState(state: unknown, config: DeviceRingConfig): DeviceState {
   const { ring, size, inOrder } = config;
-  const given = record(state, 'it');
+  const given = whole(state);
   const queue = checkQueue(given, 'device', config);
   const avail = position(given.avail, 'avail', config);
   const used = position(given.used, 'used', config);

@@ -241,6 +241,62 @@ describe('case 30: queues that are saved and restored', () => {
             moved.release();
           });
 
+          it('of another version, or without a field that this version has, are refused, with the name of the field', () => {
+            const driver = newDriver(0);
+            const device = newDevice(1);
+            driver.add([data], [data, data], 1);
+            driver.add([data], [], 2);
+            driver.add([data], [], 3);
+            const popped = [device.pop(), device.pop()];
+            if (!inOrder) device.fill(popped[0] as Element, 0, 1);
+            const queues = [driver, device] as { save(): object; restore(state: unknown): void }[];
+            for (const queue of queues) {
+              const state = throughJson(queue.save());
+              const before = JSON.stringify(state);
+              let fields = 0;
+              /** Leaves each field out, and those of what it holds. */
+              const without = (holder: Record<string, unknown>, path: string) => {
+                for (const key of Object.keys(holder)) {
+                  const name = Array.isArray(holder)
+                    ? `${path}[${key}]`
+                    : path === ''
+                      ? key
+                      : `${path}.${key}`;
+                  const value = holder[key];
+                  if (!Array.isArray(holder)) {
+                    fields++;
+                    delete holder[key];
+                    const missing =
+                      key === 'version' ? 'version must be 1, got undefined' : `${name} is missing`;
+                    refused(() => queue.restore(state), 'EINVAL', `: ${missing}; save the queue with`);
+                    holder[key] = value;
+                  }
+                  if (typeof value === 'object') without(value as Record<string, unknown>, name);
+                }
+              };
+              without(state as Record<string, unknown>, '');
+              expect(fields).to.be.above(20);
+              // Counters that came later are missing in the same way.
+              const { counts } = state as { counts: number[] };
+              const some = { ...state, counts: counts.slice(0, -1) };
+              refused(
+                () => queue.restore(some),
+                'EINVAL',
+                'counts has',
+                counts.length - 1,
+                'save the queue with',
+              );
+              for (const version of [0, 2, '1', null, 1.5])
+                refused(
+                  () => queue.restore({ ...state, version }),
+                  'EINVAL',
+                  `version must be 1, got ${JSON.stringify(version)}; save the queue with`,
+                );
+              expect(JSON.stringify({ ...queue.save(), counts })).to.equal(before);
+              queue.restore(state);
+            }
+          });
+
           it('that are of another kind are refused, and nothing has changed', () => {
             const driver = newDriver(0);
             const device = newDevice(1);

@@ -8,6 +8,7 @@ import { TypeScriptEngine } from '../../src/engine/typescript/engine.js';
 import { WasmEngine } from '../../src/engine/wasm/engine.js';
 import { instantiateEngine } from '../../src/engine/wasm/module.js';
 import { Arena, LinearMemory } from '../../src/memory.js';
+import { runs } from '../support/choices.js';
 import {
   ARENA,
   DATA,
@@ -374,7 +375,7 @@ describe('both engines side by side', () => {
   before(async () => {
     wasm = await instantiateEngine(memories.wasm, false);
   });
-  const rounds = Number(process.env.ROUNDS ?? 3);
+  const { numRuns: rounds } = runs(3);
   const first = Number(process.env.SEED ?? 1);
   const sizes: Record<RingFormat, number[]> = {
     packed: [1, 2, 3, 5, 6, 7, 64, 256],

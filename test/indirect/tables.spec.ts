@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { Feature, type TableOptions } from '../../src/index.js';
+import { Feature, type TableOptions, VringError } from '../../src/index.js';
 import { forEachEngine } from '../support/engines.js';
 
 const FEATURES = [Feature.VERSION_1, Feature.INDIRECT_DESC];
@@ -12,9 +12,10 @@ forEachEngine((load) => {
       const set = async (
         tables: TableOptions,
         memory: number | { address: number; length: number } = 4096,
+        policy: 'always' | 'adaptive' = 'always',
       ) => {
         const host = await load({ size: 2 ** 18 });
-        const options = { ring, size: 16, features, indirect: { tables, memory } };
+        const options = { ring, size: 16, features, indirect: { tables, memory, policy } };
         const driver = host.driverQueue(options);
         const device = host.deviceQueue({ ring, size: 16, features, areas: driver.areas });
         const parts = (n: number) => Array.from({ length: n }, () => ({ address: 64, length: 8 }));
@@ -44,35 +45,25 @@ forEachEngine((load) => {
           }
           settled();
         });
+      }
 
-        it(`${strategy}: exhausted memory means direct descriptors, then a full ring, and nothing leaks`, async () => {
-          const { driver, parts, finish, settled } = await set({ strategy, descriptors: 4 }, 128);
-          for (let round = 0; round < 10; round++) {
-            let token = 0;
-            while (driver.add(parts(4), [], token)) token++;
-            expect(driver.stats().tableFailed).to.be.above(0);
-            expect(finish()).to.have.length(token);
-            expect(driver.numFree).to.equal(16);
+      for (const policy of ['always', 'adaptive'] as const)
+        it(`slab-bulk: a burst takes its tables at once, whoever decides (${policy})`, async () => {
+          const { driver, finish, settled } = await set(
+            { strategy: 'slab-bulk', descriptors: 16 },
+            8192,
+            policy,
+          );
+          const burst = driver.createBurst(3, 48);
+          for (let i = 0; i < 3; i++) {
+            for (let n = 0; n < 16; n++) burst.out(64, 8);
+            burst.end(i);
           }
+          expect(driver.addBurst(burst)).to.equal(3);
+          expect(driver.stats().tables).to.deep.include({ misses: 1, refills: 1, hits: 2, inFlight: 3 });
+          expect(finish()).to.deep.equal([0, 1, 2]);
           settled();
         });
-
-        for (const other of STRATEGIES)
-          it(`from ${strategy} to ${other} with tables in flight`, async () => {
-            const { driver, parts, finish, settled } = await set({ strategy, descriptors: 4, prefill: 2 });
-            for (let i = 0; i < 6; i++) driver.add(parts(3), [], i);
-            finish();
-            for (let i = 0; i < 6; i++) driver.add(parts(2 + i), [], i);
-            driver.setTables({ strategy: other, descriptors: 8, prefill: 1 });
-            for (let i = 6; i < 10; i++) driver.add(parts(6), [], i);
-            expect(finish()).to.have.length(10);
-            // What was taken before the change is not in the new list.
-            const { length } = driver.stats().tables;
-            if (other === 'list') expect(length).to.equal(4);
-            else expect(length).to.equal(0);
-            settled();
-          });
-      }
 
       it('list: the table used last is used next; length, bound and high-water mark', async () => {
         const { driver, parts, finish } = await set({
@@ -99,33 +90,6 @@ forEachEngine((load) => {
         expect(driver.stats().tables.length).to.equal(1);
       });
 
-      it('list: what a peer writes to tables, in flight or cached, changes nothing', async () => {
-        const { host, driver, parts, finish, settled } = await set({
-          strategy: 'list',
-          descriptors: 4,
-          prefill: 4,
-        });
-        const { address, length } = driver.save().tables;
-        const scribble = (value: number) =>
-          new Uint8Array(host.buffer).fill(value, address, address + length);
-        const places: number[][] = [];
-        for (const value of [0xff, 0, 0xff]) {
-          scribble(value);
-          for (let i = 0; i < 6; i++) driver.add(parts(2), [], i);
-          const taken = driver.save().buffers.map(({ table }) => table);
-          for (const table of taken) expect(table).to.be.within(address, address + length - 64);
-          expect(new Set(taken).size).to.equal(6);
-          places.push([...taken].sort());
-          if (value === 0) scribble(0xff);
-          const tokens = value === 0 ? driver.reset() : finish();
-          expect(tokens).to.have.length(value === 0 ? 6 : tokens.length);
-          if (value !== 0) expect(tokens).to.have.length(6);
-          else break;
-        }
-        expect(places[0]).to.have.length(6);
-        settled();
-      });
-
       it('goes on with another engine, strategy and tables in flight', async () => {
         const { host, driver, device, parts } = await set({ strategy: 'list', descriptors: 4 });
         for (let i = 0; i < 6; i++) driver.add(parts(2 + i), [], i);
@@ -148,26 +112,76 @@ forEachEngine((load) => {
         expect([returned, memory]).to.deep.equal([hits + misses, 0]);
       });
 
-      it('refuses sizes out of range, and says which', async () => {
-        const { driver } = await set({});
+      it('refuses sizes out of range, says which, and changes nothing', async () => {
+        const { host, driver, parts, finish, settled } = await set({ strategy: 'list', prefill: 2 });
+        driver.add(parts(3), [], 1);
+        const numbers = (key: string, min: number, max: number): [object, RegExp][] =>
+          [
+            min - 1,
+            max + 1,
+            min + 0.5,
+            -1,
+            -0.5,
+            Number.NaN,
+            -Infinity,
+            Infinity,
+            2 ** 32 + min,
+            2 ** 53,
+          ].map((value) => [
+            { [key]: value },
+            new RegExp(`\\.${key} must be an integer from ${min}.* got ${value}$`),
+          ]);
+        const others = (key: string): [object, RegExp][] =>
+          ['', '4', 'many', null, true, 4n, [], [4], {}, { valueOf: () => 4 }, () => 4].map((value) => [
+            { [key]: value },
+            new RegExp(`\\.${key} must be an integer`),
+          ]);
         const bad: [object, RegExp][] = [
-          [{ strategy: 'stack' }, /strategy must be one of/],
-          [{ descriptors: 1 }, /descriptors.*1/],
-          [{ descriptors: 257 }, /descriptors.*257/],
-          [{ descriptors: 2.5 }, /descriptors/],
+          [{ strategy: 'stack' }, /strategy must be one of.*"stack"/],
+          [{ strategy: 3 }, /strategy must be one of.*3/],
+          [{ strategy: null }, /strategy must be one of.*null/],
+          ...numbers('descriptors', 2, 256),
+          [{ descriptors: 0 }, /descriptors.*0/],
+          ...numbers('bytes', 32, 4096),
+          [{ bytes: 0 }, /bytes.*0/],
           [{ bytes: 40 }, /multiple of 16, got 40/],
-          [{ bytes: 16 }, /bytes/],
           [{ bytes: 64, descriptors: 4 }, /leave one out/],
-          [{ bound: -1 }, /bound/],
-          [{ bound: 4, prefill: 5 }, /prefill/],
+          ...numbers('bound', 0, 32768),
+          ...numbers('prefill', 0, 16),
+          [{ bound: 4, prefill: 5 }, /prefill.*5/],
+          ...['descriptors', 'bytes', 'bound', 'prefill'].flatMap(others),
         ];
-        for (const [options, message] of bad)
-          expect(() => driver.setTables(options as TableOptions), JSON.stringify(options)).to.throw(message);
-        expect(driver.stats().errors.EINVAL).to.equal(bad.length);
-        expect(driver.stats().tables.strategy).to.equal('list');
-        expect(() => driver.trimTables(-1)).to.throw(/length/);
-        driver.setTables({ bytes: 256 });
-        expect(driver.stats().tables.descriptors).to.equal(16);
+        const { used } = host;
+        const before = driver.stats().tables;
+        for (const [given, message] of bad) {
+          const options = given as TableOptions;
+          const what = Object.entries(given).map(
+            ([key, value]) => `${key}: ${typeof value} ${String(value)}`,
+          );
+          expect(() => driver.setTables(options), `${what}`).to.throw(VringError, message);
+          expect(
+            () => host.driverQueue({ ring, size: 16, features, indirect: { tables: options } }),
+            `${what}`,
+          ).to.throw(VringError, message);
+        }
+        expect(driver.stats().errors).to.deep.equal({ EINVAL: bad.length });
+        expect(driver.stats().tables).to.deep.equal(before);
+        expect(host.used).to.equal(used);
+        for (const length of [-1, 0.5, Number.NaN, 32769, '0', null])
+          expect(() => driver.trimTables(length as number)).to.throw(VringError, /length/);
+        expect(driver.stats().tables).to.deep.equal(before);
+        for (const [descriptors, options] of [
+          [2, { descriptors: 2 }],
+          [256, { descriptors: 256, bound: 32768 }],
+          [2, { bytes: 32, bound: 0, prefill: 0 }],
+          [256, { bytes: 4096 }],
+        ] as [number, TableOptions][]) {
+          driver.setTables(options);
+          expect(driver.stats().tables.descriptors).to.equal(descriptors);
+          driver.add(parts(3), [], descriptors);
+        }
+        expect(finish()).to.have.length(5);
+        settled();
       });
     });
 });

@@ -1,13 +1,12 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { missingTestpmd, Testpmd } from '../../bench/dpdk/testpmd.js';
-import { Feature, type Host, loadEngine } from '../../src/index.js';
+import { Testpmd } from '../../bench/dpdk/testpmd.js';
+import { Feature } from '../../src/index.js';
 import { Backend } from '../../src/vhost-user/backend.js';
 import type { ConnectionReport } from '../../src/vhost-user/connection.js';
 import { NetEcho } from '../../src/vhost-user/devices/net-echo.js';
 import { Frontend, type FrontendReport } from '../../src/vhost-user/frontend.js';
+import { prepareDpdk } from './dpdk.js';
 
 const FRAMES = 100_000;
 const DEADLINE_MS = 60_000;
@@ -23,23 +22,14 @@ async function until(true_: () => boolean, what: string): Promise<void> {
 describe('DPDK that dies in the middle of traffic', function () {
   this.timeout(150_000);
 
-  let engine: Host;
-  let folder: string;
-  before(async () => {
-    const missing = missingTestpmd();
-    if (missing !== undefined) throw new Error(missing);
-    engine = await loadEngine({ size: 1 << 30, shared: true });
-  });
-  beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'vring-'));
-  });
-  afterEach(() => rmSync(folder, { recursive: true }));
+  const place = prepareDpdk(1 << 30);
 
   for (const [ring, polling] of [
     ['split', false],
     ['packed', true],
   ] as const)
     it(`a driver: reported, nothing lost, the next one is served beside another device (${ring})`, async () => {
+      const { engine, folder } = place;
       const device = new NetEcho();
       const other = new NetEcho();
       const reports: ConnectionReport[] = [];
@@ -81,7 +71,7 @@ describe('DPDK that dies in the middle of traffic', function () {
     });
 
   it('a device: reported, and every buffer that it had is named', async () => {
-    const socket = join(folder, 's');
+    const { engine, socket } = place;
     const testpmd = await Testpmd.start(`net_vhost0,iface=${socket},queues=1`);
     let report: FrontendReport | undefined;
     const frontend = await Frontend.connect({

@@ -1,20 +1,15 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { expect } from 'chai';
-import { missingTestpmd, Testpmd } from '../../bench/dpdk/testpmd.js';
-import { type DriverQueue, Feature, type Host, loadEngine } from '../../src/index.js';
+import { Testpmd } from '../../bench/dpdk/testpmd.js';
+import { type DriverQueue, Feature, type Host } from '../../src/index.js';
 import { NET_HEADER } from '../../src/vhost-user/devices/net.js';
 import { Frontend } from '../../src/vhost-user/frontend.js';
+import { DEADLINE_MS, FRAMES, prepareDpdk } from './dpdk.js';
 import { checkFrame, writeFrame } from './frames.js';
 
-/** There and back each is two buffers at least: a million. */
-const COUNT = Number(process.env.VRING_PEER_FRAMES ?? 500_000);
 const MAX = 1514;
 const BUFFER = 2048;
 const SIZE = 256;
 const WINDOW = 64;
-const DEADLINE_MS = 170_000;
 
 /** Sends numbered frames and wants each of them back, in order. */
 class Traffic {
@@ -48,7 +43,7 @@ class Traffic {
     const before = this.sent + this.returned + this.inTransmit;
     for (let done = this.transmit.getBuf(); done !== undefined; done = this.transmit.getBuf())
       this.inTransmit--;
-    while (this.sent < COUNT && this.sent - this.returned < WINDOW && this.inTransmit < WINDOW) {
+    while (this.sent < FRAMES && this.sent - this.returned < WINDOW && this.inTransmit < WINDOW) {
       const address = this.transmitBuffers + (this.sent % WINDOW) * BUFFER;
       this.u8.fill(0, address, address + NET_HEADER);
       const length = writeFrame(this.u8, address + NET_HEADER, this.sent, MAX);
@@ -80,24 +75,13 @@ class Traffic {
 describe("our driver on DPDK's device", function () {
   this.timeout(240_000);
 
-  let engine: Host;
-  let folder: string;
-  let socket: string;
-  before(async () => {
-    const missing = missingTestpmd();
-    if (missing !== undefined) throw new Error(missing);
-    engine = await loadEngine({ size: 1 << 26, shared: true });
-  });
-  beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'vring-'));
-    socket = join(folder, 's');
-  });
-  afterEach(() => rmSync(folder, { recursive: true }));
+  const place = prepareDpdk(1 << 26);
 
   const features = [Feature.VERSION_1, Feature.INDIRECT_DESC];
 
   for (const packed of [false, true])
     it(packed ? 'packed' : 'split', async () => {
+      const { engine, socket } = place;
       const testpmd = await Testpmd.start(`net_vhost0,iface=${socket},queues=1`);
       try {
         const frontend = await Frontend.connect({
@@ -111,10 +95,10 @@ describe("our driver on DPDK's device", function () {
         expect(receive.ring).to.equal(packed ? 'packed' : 'split');
         await testpmd.command('start');
         const traffic = new Traffic(frontend, engine, receive, transmit);
-        await traffic.run(() => traffic.returned === COUNT && transmit.inFlight === 0);
+        await traffic.run(() => traffic.returned === FRAMES && transmit.inFlight === 0);
         await testpmd.command('stop');
         const { received, sent } = await testpmd.packets();
-        expect({ received, sent }).to.deep.equal({ received: COUNT, sent: COUNT });
+        expect({ received, sent }).to.deep.equal({ received: FRAMES, sent: FRAMES });
         expect(await frontend.stopQueue(1)).to.deep.equal([]);
         expect((await frontend.stopQueue(0)).length).to.equal(SIZE);
         frontend.close();
@@ -122,6 +106,6 @@ describe("our driver on DPDK's device", function () {
         await testpmd.quit();
       }
       expect(engine.used).to.equal(0);
-      console.log(`      ${2 * COUNT} buffers, ${COUNT} frames of up to ${MAX} bytes`);
+      console.log(`      ${2 * FRAMES} buffers, ${FRAMES} frames of up to ${MAX} bytes`);
     });
 });

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { type Host, type LoadOptions, loadEngine } from '../../src/index.js';
+import { watchAllocators } from './watched-allocators.js';
 
 export type EngineName = 'wasm' | 'typescript';
 
@@ -10,6 +11,7 @@ export type Load = (options?: Omit<LoadOptions, 'engine'>) => Promise<Host>;
 
 /** Path of a build of the unshared module to test in place of the inlined one; set by scripts/test-debug.mjs. */
 const MODULE = process.env.VRING_WASM;
+if (MODULE !== undefined) watchAllocators();
 
 /** The loader of one engine. */
 export function loader(engine: EngineName): Load {

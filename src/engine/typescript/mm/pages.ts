@@ -11,7 +11,7 @@ export class Pages {
   readonly total: number;
   /** Pages given out. */
   taken = 0;
-  /** Blocks given out, given back, and asked for in vain. */
+  /** Blocks given out, given back (`clear` gives all of them back), and asked for in vain. */
   allocs = 0;
   frees = 0;
   failures = 0;
@@ -35,6 +35,7 @@ export class Pages {
     this.order.fill(0);
     for (let k = 0; k < ORDERS; k++) next[total + k] = prev[total + k] = total + k;
     this.taken = 0;
+    this.frees = this.allocs;
     for (let at = 0; at < total; ) {
       const order = 31 - Math.clz32(total - at);
       this.insert(at, order);
