@@ -809,12 +809,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
       const written = u32[e + ELEMENT_WRITTEN];
       const writable = heads[h + WRITABLE];
       if (written > writable) break;
-      let count = 1;
-      if (!single) {
-        count = heads[h + STATE] >>> SLOTS_SHIFT;
-        heads[h + WRITTEN] = count; // for the loop below
-      }
-      slots += count;
+      slots += single ? 1 : heads[h + STATE] >>> SLOTS_SHIFT;
       if (written !== writable || written >= below) {
         const d = (ring + (slot << SHIFT)) & WORD;
         const word = id | (written === 0 ? unwritten : unwritten | (WRITE << FLAGS_SHIFT));
@@ -828,6 +823,8 @@ export class PackedDevice extends ChainReader implements DeviceRing {
           slot -= size;
           unwritten ^= AVAIL_USED << FLAGS_SHIFT;
         }
+      } else if (!single) {
+        heads[h + WRITTEN] = heads[h + STATE]; // for the loop below
       }
       heads[h + STATE] = 0;
       bytesIn += written;
@@ -852,7 +849,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
       const at = oldest + done < size ? oldest + done : oldest + done - size;
       const h = heads[(at << HEAD_SHIFT) + POPPED] << HEAD_SHIFT;
       const whole = heads[h + WRITABLE];
-      heads[h + STATE] = ((single ? 1 : heads[h + WRITTEN]) << SLOTS_SHIFT) | HELD | at;
+      heads[h + STATE] = (single ? (1 << SLOTS_SHIFT) | at : heads[h + WRITTEN]) | HELD;
       heads[h + WRITTEN] = whole;
       bytesIn -= whole;
     }

@@ -61,6 +61,8 @@ const ID = Desc.ID;
 const FLAGS = Desc.FLAGS;
 const SHIFT = Desc.SHIFT;
 const AVAIL_USED = Desc.AVAIL_USED;
+/** Bits of a used descriptor's word that decide whether it answers for one buffer and no other: id, AVAIL and USED. */
+const DECISIVE = 0xffff | (AVAIL_USED << FLAGS_SHIFT);
 const SEGMENT_LOW = Record.SEGMENT_LOW;
 const SEGMENT_HIGH = Record.SEGMENT_HIGH;
 const SEGMENT_LENGTH = Record.SEGMENT_LENGTH;
@@ -625,7 +627,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
         for (; taken < fast; taken++) {
           const d = (ring + (slot << SHIFT)) & WORD;
           const word = u32[d + ID_AND_FLAGS];
-          if ((Desc.flagsOf(word) & AVAIL_USED) !== usedBits || Desc.idOf(word) !== oldest) break;
+          if ((word & DECISIVE) !== (oldest | (usedBits << FLAGS_SHIFT))) break;
           const b = (oldest & HEAD) << BUFFER_SHIFT;
           const count = buffers[b + LINK] >>> COUNT_SHIFT;
           if (count === 0 || count === TABLE) break;
@@ -637,9 +639,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
           bytesIn += length;
           oldest = oldest + 1 === size ? 0 : oldest + 1;
           buffers[b + LINK] = oldest;
-          // A branch, so that the processor goes on with the next slot before it knows this count.
-          if (count === 1) slot++;
-          else slot += count;
+          slot += count;
           if (slot >= size) {
             slot -= size;
             wrap ^= 1;
