@@ -646,8 +646,11 @@ export class PackedDevice extends ChainReader implements DeviceRing {
 
   detach(id: number): number {
     if (!this.has(id)) return RESULT_NOT_IN_FLIGHT;
+    const { heads } = this;
+    const popped = ((heads[(id << HEAD_SHIFT) + STATE] & PLACE) << HEAD_SHIFT) + POPPED;
+    if (heads[popped] === id) heads[popped] = NOBODY;
     // Its slots stay busy: the driver never gets them back.
-    this.heads[(id << HEAD_SHIFT) + STATE] = 0;
+    heads[(id << HEAD_SHIFT) + STATE] = 0;
     this.inFlight--;
     return 0;
   }
@@ -667,7 +670,8 @@ export class PackedDevice extends ChainReader implements DeviceRing {
 
   pushBurst(elements: number, n: number): number {
     if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
-    if (this.inOrder) return this.pushInOrder(elements, n);
+    if (this.inOrder)
+      return this.filled === 0 ? this.pushOldest(elements, n) : this.pushBehind(elements, n, 0);
     if (this.filled !== 0) return RESULT_SLOT;
     const { memory, heads, size, ring } = this;
     memory.fresh();
@@ -772,16 +776,108 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     return 0;
   }
 
-  /** `pushBurst` where elements must be used in order. */
-  private pushInOrder(elements: number, n: number): number {
-    this.memory.fresh();
-    const { u32 } = this.memory;
+  /**
+   * `pushBurst` where elements must be used in order, and none that is done waits: publishes those of the first
+   * records as far as they are the oldest ones in the order of the pops, the usual case, without a note that
+   * they are done.
+   */
+  private pushOldest(elements: number, n: number): number {
+    const { memory, heads, size, ring, span } = this;
+    if (span > size) return this.pushBehind(elements, n, 0);
+    memory.fresh();
+    const { u32 } = memory;
     const element = elements >>> 2;
+    const most = Math.min(n, span) | 0;
+    const oldest = this.pops < span ? this.pops - span + size : this.pops - span;
+    const single = this.busy === span; // nobody has more than one slot
+    // A whole length that needs no descriptor: of a saturated one nobody knows whether it is the whole.
+    const below = (this.batches ? 0xffffffff : 0) >>> 0;
+    let place = oldest | 0;
+    let slot = this.usedSlot | 0;
+    let unwritten = Desc.usedUnder(this.usedWrap) << FLAGS_SHIFT; // flags of a used descriptor without data
+    let exposing = 0; // id and flags of the first descriptor
+    let slots = 0; // of the elements that no descriptor written so far answers for
+    let bytesIn = 0;
+    let entered = 0; // elements that the descriptors written so far answer for
     let i = 0;
-    for (; i < n; i++) {
-      const e = element + (i << ELEMENT_SHIFT);
-      if (this.fill(u32[e + ELEMENT_ID], u32[e + ELEMENT_WRITTEN], 0) !== 0) break;
+    for (; i < most; i++) {
+      const e = (element + (i << ELEMENT_SHIFT)) & WORD;
+      const id = u32[e + ELEMENT_ID];
+      // Found there it is in flight: one that was detached has been taken out.
+      if (id >= size || id !== heads[((place & HEAD) << HEAD_SHIFT) + POPPED]) break;
+      const h = (id & HEAD) << HEAD_SHIFT;
+      const written = u32[e + ELEMENT_WRITTEN];
+      const writable = heads[h + WRITABLE];
+      slots += single ? 1 : heads[h + STATE] >>> SLOTS_SHIFT;
+      if (written !== writable || written >= below) {
+        if (written > writable) break;
+        const d = (ring + (slot << SHIFT)) & WORD;
+        const word = id | (written === 0 ? unwritten : unwritten | (WRITE << FLAGS_SHIFT));
+        u32[d + LEN] = written;
+        if (entered !== 0) u32[d + ID_AND_FLAGS] = word;
+        else exposing = word;
+        entered = i + 1;
+        slot += slots;
+        slots = 0;
+        if (slot >= size) {
+          slot -= size;
+          unwritten ^= AVAIL_USED << FLAGS_SHIFT;
+        }
+      } else if (!single) {
+        heads[h + WRITTEN] = heads[h + STATE]; // for the loop below
+      }
+      heads[h + STATE] = 0;
+      bytesIn += written;
+      place++;
+      if (place === size) place = 0;
     }
+    if (i === n && entered !== i) {
+      // The last one of a burst always has a descriptor.
+      const d = (ring + (slot << SHIFT)) & WORD;
+      const id = heads[((place === 0 ? size - 1 : place - 1) << HEAD_SHIFT) + POPPED];
+      const written = heads[(id << HEAD_SHIFT) + WRITABLE];
+      const word = id | (written === 0 ? unwritten : unwritten | (WRITE << FLAGS_SHIFT));
+      u32[d + LEN] = written;
+      if (entered !== 0) u32[d + ID_AND_FLAGS] = word;
+      else exposing = word;
+      entered = i;
+      slot += slots;
+      if (slot >= size) slot -= size;
+    }
+    // A descriptor still to come may answer for the others.
+    for (let done = entered; done < i; done++) {
+      const at = oldest + done < size ? oldest + done : oldest + done - size;
+      const h = heads[(at << HEAD_SHIFT) + POPPED] << HEAD_SHIFT;
+      const whole = heads[h + WRITABLE];
+      heads[h + STATE] = (single ? (1 << SLOTS_SHIFT) | at : heads[h + WRITTEN]) | HELD;
+      heads[h + WRITTEN] = whole;
+      bytesIn -= whole;
+    }
+    this.filled = i - entered;
+    this.span = span - entered;
+    if (entered !== 0) this.publishUsed(slot, exposing, entered, bytesIn);
+    return i === n ? n : this.pushBehind(elements, n, i);
+  }
+
+  /** `pushBurst` where elements must be used in order, from the record at `first` on, whatever they are. */
+  private pushBehind(elements: number, n: number, first: number): number {
+    const { memory, heads, size } = this;
+    memory.fresh();
+    const { u32 } = memory;
+    const element = elements >>> 2;
+    let i = first;
+    for (; i < n; i++) {
+      const e = (element + (i << ELEMENT_SHIFT)) & WORD;
+      const id = u32[e + ELEMENT_ID];
+      const written = u32[e + ELEMENT_WRITTEN];
+      if (id >= size) break;
+      const h = (id & HEAD) << HEAD_SHIFT;
+      const state = heads[h + STATE];
+      if (state === 0 || (state & HELD) !== 0 || written > heads[h + WRITABLE]) break;
+      heads[h + WRITTEN] = written;
+      heads[h + STATE] = state | HELD;
+    }
+    this.filled += i - first;
     if (i !== 0) this.complete();
     return i;
   }
@@ -789,66 +885,60 @@ export class PackedDevice extends ChainReader implements DeviceRing {
   /**
    * In-order use (2.8.8): publishes the elements that are done, from the oldest one on, up to one that is not. A
    * used descriptor names the last element of a batch and lies where its first one would; those before it
-   * count as used completely, so only such elements go without a descriptor of their own.
+   * count as used completely, so only such elements go without a descriptor of their own. Where one was
+   * detached, none follows any more.
    */
   private complete(): void {
-    let next = this.oldestDone();
-    if (next < 0) return;
-    this.memory.fresh();
-    const { u32 } = this.memory;
-    const { heads, size, ring } = this;
+    const { memory, heads, size, ring, batches, span } = this;
+    if (span > size) return;
+    memory.fresh();
+    const { u32 } = memory;
+    let place = this.pops < span ? this.pops - span + size : this.pops - span;
     let slot = this.usedSlot;
     let usedBits = Desc.usedUnder(this.usedWrap);
     let exposing = 0;
+    let slots = 0; // of the elements that no descriptor written so far answers for
     let bytesIn = 0;
+    let entered = 0; // elements that the descriptors written so far answer for
     let n = 0;
-    while (next >= 0) {
-      let id: number;
-      let written: number;
-      let whole: boolean;
-      let batch = 0;
-      do {
-        id = next;
-        const h = id << HEAD_SHIFT;
-        written = heads[h + WRITTEN];
-        // Of a saturated length nobody knows whether it is the whole.
-        whole = this.batches && written === heads[h + WRITABLE] && written !== 0xffffffff;
-        bytesIn += written;
-        batch += heads[h + STATE] >>> SLOTS_SHIFT;
-        heads[h + STATE] = 0;
-        this.span--;
-        this.filled--;
-        n++;
-        next = this.oldestDone();
-      } while (whole && next >= 0);
+    while (n < span && this.doneAt(place)) {
+      const id = heads[(place << HEAD_SHIFT) + POPPED];
+      const h = id << HEAD_SHIFT;
+      const written = heads[h + WRITTEN];
+      slots += heads[h + STATE] >>> SLOTS_SHIFT;
+      heads[h + STATE] = 0;
+      bytesIn += written;
+      n++;
+      place++;
+      if (place === size) place = 0;
+      // Of a saturated length nobody knows whether it is the whole.
+      const whole = batches && written === heads[h + WRITABLE] && written !== 0xffffffff;
+      if (whole && n < span && this.doneAt(place)) continue;
       const d = (ring + (slot << SHIFT)) & WORD;
       const flags = written === 0 ? usedBits : usedBits | WRITE;
       u32[d + LEN] = written;
       const word = id | (flags << FLAGS_SHIFT);
-      if (slot !== this.usedSlot) u32[d + ID_AND_FLAGS] = word;
+      if (entered !== 0) u32[d + ID_AND_FLAGS] = word;
       else exposing = word;
-      slot += batch;
+      entered = n;
+      slot += slots;
+      slots = 0;
       if (slot >= size) {
         slot -= size;
         usedBits ^= AVAIL_USED;
       }
     }
+    if (n === 0) return;
+    this.span = span - n;
+    this.filled -= n;
     this.publishUsed(slot, exposing, n, bytesIn);
   }
 
-  /**
-   * Id of the element that the next used descriptor is for if it is done, else -1. If that element was detached,
-   * none follows any more: what was popped later must not be used before it.
-   */
-  private oldestDone(): number {
-    const { heads, size, span } = this;
-    if (span === 0 || span > size) return -1;
-    const ahead = this.pops - span;
-    const place = ahead < 0 ? ahead + size : ahead;
+  /** Whether the element popped at this place is done. One that was detached never is. */
+  private doneAt(place: number): boolean {
+    const { heads, size } = this;
     const id = heads[(place << HEAD_SHIFT) + POPPED];
-    if (id >= size) return -1;
-    const state = heads[(id << HEAD_SHIFT) + STATE];
-    return state !== 0 && (state & (HELD | PLACE)) === (HELD | place) ? id : -1;
+    return id < size && (heads[(id << HEAD_SHIFT) + STATE] & (HELD | PLACE)) === (HELD | place);
   }
 
   /**

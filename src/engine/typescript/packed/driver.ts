@@ -61,6 +61,8 @@ const ID = Desc.ID;
 const FLAGS = Desc.FLAGS;
 const SHIFT = Desc.SHIFT;
 const AVAIL_USED = Desc.AVAIL_USED;
+/** Bits of a used descriptor's word that decide whether it answers for one buffer and no other: id, AVAIL and USED. */
+const DECISIVE = 0xffff | (AVAIL_USED << FLAGS_SHIFT);
 const SEGMENT_LOW = Record.SEGMENT_LOW;
 const SEGMENT_HIGH = Record.SEGMENT_HIGH;
 const SEGMENT_LENGTH = Record.SEGMENT_LENGTH;
@@ -609,18 +611,49 @@ export class PackedDriver extends BaseRing implements DriverRing {
     memory.fresh();
     const { u16, u32 } = memory;
     const completion = completions >>> 2;
+    const most = max | 0;
+    const fast = shared ? 0 : most;
     let { oldest, batchLeft, batchLength } = this;
-    let slot = this.usedSlot;
+    let slot = this.usedSlot | 0;
     let wrap = this.usedWrap;
     let bytesIn = 0;
-    let told = 0;
+    let told = 0; // completions that the event structure knows of
     let taken = 0;
-    while (taken < max) {
+    while (taken < most) {
       if (batchLeft === 0) {
+        // Direct buffers with a sound descriptor of their own, as many as come in a row: without a call, so that
+        // nothing is loaded anew. The first descriptor that is anything else is left alone.
+        let usedBits = Desc.usedUnder(wrap);
+        for (; taken < fast; taken++) {
+          const d = (ring + (slot << SHIFT)) & WORD;
+          const word = u32[d + ID_AND_FLAGS];
+          if ((word & DECISIVE) !== (oldest | (usedBits << FLAGS_SHIFT))) break;
+          const b = (oldest & HEAD) << BUFFER_SHIFT;
+          const count = buffers[b + LINK] >>> COUNT_SHIFT;
+          if (count === 0 || count === TABLE) break;
+          const length = u32[d + LEN];
+          if (length > buffers[b + WRITABLE]) break;
+          const c = (completion + (taken << COMPLETION_SHIFT)) & WORD;
+          u32[c + COMPLETION_TOKEN] = buffers[b + TOKEN];
+          u32[c + COMPLETION_LENGTH] = length;
+          bytesIn += length;
+          oldest = oldest + 1 === size ? 0 : oldest + 1;
+          buffers[b + LINK] = oldest;
+          slot += count;
+          if (slot >= size) {
+            slot -= size;
+            wrap ^= 1;
+            usedBits ^= AVAIL_USED;
+          }
+        }
+        if (taken === most) break;
+
+        // Loads that descriptor again and believes nothing of what was loaded before.
         const d = (ring + (slot << SHIFT)) & WORD;
         const flags = acquire(shared, u16, (d << 1) + FLAGS);
-        if ((flags & AVAIL_USED) !== Desc.usedUnder(wrap)) {
+        if ((flags & AVAIL_USED) !== usedBits) {
           if (this.events !== RING_EVENT_FLAGS_DESC || told === taken) break;
+          // Published before those flags are acquired again: what comes after that look causes an interrupt.
           publish(shared, u16, this.ownOffWrap, positionOf(slot, wrap));
           told = taken;
           continue;
@@ -646,21 +679,38 @@ export class PackedDriver extends BaseRing implements DriverRing {
         if (batchLeft <= 0) batchLeft += size;
         batchLength = Math.min(length, writable);
       }
-      batchLeft--;
-      const b = oldest << BUFFER_SHIFT;
-      const length = batchLeft === 0 ? batchLength : buffers[b + WRITABLE];
-      const c = completion + (taken << COMPLETION_SHIFT);
-      u32[c + COMPLETION_TOKEN] = buffers[b + TOKEN];
-      u32[c + COMPLETION_LENGTH] = length;
-      bytesIn += length;
-      slot += this.giveBack(oldest);
-      oldest = this.successor(oldest);
-      buffers[b + LINK] = oldest;
+      const end = Math.min(most, taken + batchLeft) | 0;
+      batchLeft -= end - taken;
+      let writable = 0;
+      for (;;) {
+        // Without a call, so that nothing is loaded anew.
+        for (; taken < end; taken++) {
+          const b = (oldest & HEAD) << BUFFER_SHIFT;
+          const count = buffers[b + LINK] >>> COUNT_SHIFT;
+          if (count === TABLE) break;
+          writable = buffers[b + WRITABLE];
+          const c = (completion + (taken << COMPLETION_SHIFT)) & WORD;
+          u32[c + COMPLETION_TOKEN] = buffers[b + TOKEN];
+          u32[c + COMPLETION_LENGTH] = writable;
+          bytesIn += writable;
+          slot += count;
+          oldest = oldest + 1 === size ? 0 : oldest + 1;
+          buffers[b + LINK] = oldest;
+        }
+        if (taken === end) break;
+        this.giveBack(oldest);
+        // What is left is a buffer of one slot.
+        buffers[(oldest << BUFFER_SHIFT) + LINK] = 1 << COUNT_SHIFT;
+      }
+      // Those in flight have `size` slots at most, so it turns once at most.
       if (slot >= size) {
         slot -= size;
         wrap ^= 1;
       }
-      taken++;
+      if (batchLeft === 0) {
+        bytesIn += batchLength - writable;
+        u32[completion + ((end - 1) << COMPLETION_SHIFT) + COMPLETION_LENGTH] = batchLength;
+      }
     }
     this.allocator.settle();
     if (taken === 0) return 0;

@@ -535,7 +535,10 @@ export class SplitDevice extends ChainReader implements DeviceRing {
 
   detach(id: number): number {
     if (!this.has(id)) return RESULT_NOT_IN_FLIGHT;
-    this.heads[(id << HEAD_SHIFT) + STATE] = 0;
+    const { heads } = this;
+    const popped = ((heads[(id << HEAD_SHIFT) + STATE] & (this.size - 1)) << HEAD_SHIFT) + POPPED;
+    if (heads[popped] === id) heads[popped] = NOBODY;
+    heads[(id << HEAD_SHIFT) + STATE] = 0;
     this.inFlight--;
     return 0;
   }
@@ -552,7 +555,8 @@ export class SplitDevice extends ChainReader implements DeviceRing {
 
   pushBurst(elements: number, n: number): number {
     if (this.fault !== FAULT_NONE) return RESULT_BROKEN;
-    if (this.inOrder) return this.pushInOrder(elements, n);
+    if (this.inOrder)
+      return this.filled === 0 ? this.pushOldest(elements, n) : this.pushBehind(elements, n, 0);
     if (this.filled !== 0) return RESULT_SLOT;
     const { memory, heads, size, usedRing } = this;
     memory.fresh();
@@ -633,16 +637,85 @@ export class SplitDevice extends ChainReader implements DeviceRing {
     return 0;
   }
 
-  /** `pushBurst` where elements must be used in order. */
-  private pushInOrder(elements: number, n: number): number {
-    this.memory.fresh();
-    const { u32 } = this.memory;
+  /**
+   * `pushBurst` where elements must be used in order, and none that is done waits: publishes those of the first
+   * records as far as they are the oldest ones in the order of the pops, the usual case, without a note that
+   * they are done.
+   */
+  private pushOldest(elements: number, n: number): number {
+    const { memory, heads, size, usedRing, used } = this;
+    const mask = size - 1;
+    const left = (this.position - used) & POSITION;
+    if (left > size) return this.pushBehind(elements, n, 0);
+    memory.fresh();
+    const { u32 } = memory;
     const element = elements >>> 2;
+    const most = Math.min(n, left) | 0;
+    // A whole length that needs no entry: of a saturated one nobody knows whether it is the whole.
+    const below = (this.batches ? 0xffffffff : 0) >>> 0;
+    let bytesIn = 0;
+    let entered = 0; // elements that the entries written so far answer for
     let i = 0;
-    for (; i < n; i++) {
-      const e = element + (i << ELEMENT_SHIFT);
-      if (this.fill(u32[e + ELEMENT_ID], u32[e + ELEMENT_WRITTEN], 0) !== 0) break;
+    for (; i < most; i++) {
+      const e = (element + (i << ELEMENT_SHIFT)) & WORD;
+      const id = u32[e + ELEMENT_ID];
+      const place = (used + i) & mask & HEAD;
+      // Found there it is in flight: one that was detached has been taken out.
+      if (id > mask || id !== heads[(place << HEAD_SHIFT) + POPPED]) break;
+      const h = (id & HEAD) << HEAD_SHIFT;
+      const written = u32[e + ELEMENT_WRITTEN];
+      const writable = heads[h + WRITABLE];
+      if (written !== writable || written >= below) {
+        if (written > writable) break;
+        const u = (usedRing + (((used + entered) & mask) << ELEM_SHIFT)) & WORD;
+        u32[u + ELEM_ID] = id;
+        u32[u + ELEM_LEN] = written;
+        entered = i + 1;
+      }
+      heads[h + STATE] = 0;
+      bytesIn += written;
     }
+    if (i === n && entered !== i) {
+      // The last one of a burst always has an entry.
+      const u = usedRing + (((used + entered) & mask) << ELEM_SHIFT);
+      const id = heads[(((used + i - 1) & mask) << HEAD_SHIFT) + POPPED];
+      u32[u + ELEM_ID] = id;
+      u32[u + ELEM_LEN] = heads[(id << HEAD_SHIFT) + WRITABLE];
+      entered = i;
+    }
+    // An entry still to come may answer for the others.
+    for (let done = entered; done < i; done++) {
+      const position = (used + done) & POSITION;
+      const h = heads[((position & mask) << HEAD_SHIFT) + POPPED] << HEAD_SHIFT;
+      const whole = heads[h + WRITABLE];
+      heads[h + WRITTEN] = whole;
+      heads[h + STATE] = FILLED | position;
+      bytesIn -= whole;
+    }
+    this.filled = i - entered;
+    if (entered !== 0) this.publishUsed(entered, bytesIn);
+    return i === n ? n : this.pushBehind(elements, n, i);
+  }
+
+  /** `pushBurst` where elements must be used in order, from the record at `first` on, whatever they are. */
+  private pushBehind(elements: number, n: number, first: number): number {
+    const { memory, heads, size } = this;
+    memory.fresh();
+    const { u32 } = memory;
+    const mask = size - 1;
+    const element = elements >>> 2;
+    let i = first;
+    for (; i < n; i++) {
+      const e = (element + (i << ELEMENT_SHIFT)) & WORD;
+      const id = u32[e + ELEMENT_ID];
+      const written = u32[e + ELEMENT_WRITTEN];
+      if (id > mask) break;
+      const h = (id & HEAD) << HEAD_SHIFT;
+      if ((heads[h + STATE] & IN_FLIGHT) === 0 || written > heads[h + WRITABLE]) break;
+      heads[h + WRITTEN] = written;
+      heads[h + STATE] ^= IN_FLIGHT | FILLED;
+    }
+    this.filled += i - first;
     if (i !== 0) this.complete();
     return i;
   }
@@ -650,48 +723,40 @@ export class SplitDevice extends ChainReader implements DeviceRing {
   /**
    * In-order use (2.7.9): publishes the elements that are done, from the oldest one on, up to one that is not. A
    * used entry names the last element of a batch and lies where the first one's would; those before it count
-   * as used completely, so only such elements go without an entry of their own.
+   * as used completely, so only such elements go without an entry of their own. Where one was detached, none
+   * follows any more.
    */
   private complete(): void {
-    const { heads, usedRing, used } = this;
-    let next = this.doneAt(used);
-    if (next < 0) return;
     this.memory.fresh();
     const { u32 } = this.memory;
-    const mask = this.size - 1;
+    const { heads, size, usedRing, used, batches } = this;
+    const mask = size - 1;
     let bytesIn = 0;
+    let entered = 0; // elements that the entries written so far answer for
     let n = 0;
-    while (next >= 0) {
-      const u = usedRing + (((used + n) & mask) << ELEM_SHIFT);
-      let id: number;
-      let written: number;
-      let whole: boolean;
-      do {
-        id = next;
-        const h = id << HEAD_SHIFT;
-        written = heads[h + WRITTEN];
-        // Of a saturated length nobody knows whether it is the whole.
-        whole = this.batches && written === heads[h + WRITABLE] && written !== 0xffffffff;
-        heads[h + STATE] = 0;
-        bytesIn += written;
-        n++;
-        next = this.doneAt((used + n) & POSITION);
-      } while (whole && next >= 0);
-      u32[u + ELEM_ID] = id;
-      u32[u + ELEM_LEN] = written;
+    let id = heads[((used & mask) << HEAD_SHIFT) + POPPED];
+    let done = id <= mask && heads[((id & HEAD) << HEAD_SHIFT) + STATE] === (FILLED | used);
+    while (done) {
+      const h = (id & HEAD) << HEAD_SHIFT;
+      const written = heads[h + WRITTEN];
+      heads[h + STATE] = 0;
+      bytesIn += written;
+      n++;
+      const position = (used + n) & POSITION;
+      const next = heads[((position & mask) << HEAD_SHIFT) + POPPED];
+      done = next <= mask && heads[((next & HEAD) << HEAD_SHIFT) + STATE] === (FILLED | position);
+      // Of a saturated length nobody knows whether it is the whole.
+      if (!done || !batches || written !== heads[h + WRITABLE] || written === 0xffffffff) {
+        const u = (usedRing + (((used + entered) & mask) << ELEM_SHIFT)) & WORD;
+        u32[u + ELEM_ID] = id;
+        u32[u + ELEM_LEN] = written;
+        entered = n;
+      }
+      id = next;
     }
+    if (n === 0) return;
     this.filled -= n;
     this.publishUsed(n, bytesIn);
-  }
-
-  /**
-   * Head of the element popped at `position` if it is done, else -1. In order the next used entry is for what was
-   * popped at that index: if that was detached, none follows any more.
-   */
-  private doneAt(position: number): number {
-    const { heads, size } = this;
-    const head = heads[((position & (size - 1)) << HEAD_SHIFT) + POPPED];
-    return head < size && heads[(head << HEAD_SHIFT) + STATE] === (FILLED | position) ? head : -1;
   }
 
   /** Exposes the next `n` used entries, which have been written. */
