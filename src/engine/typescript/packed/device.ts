@@ -808,9 +808,9 @@ export class PackedDevice extends ChainReader implements DeviceRing {
       const h = (id & HEAD) << HEAD_SHIFT;
       const written = u32[e + ELEMENT_WRITTEN];
       const writable = heads[h + WRITABLE];
+      if (written > writable) break;
       slots += single ? 1 : heads[h + STATE] >>> SLOTS_SHIFT;
       if (written !== writable || written >= below) {
-        if (written > writable) break;
         const d = (ring + (slot << SHIFT)) & WORD;
         const word = id | (written === 0 ? unwritten : unwritten | (WRITE << FLAGS_SHIFT));
         u32[d + LEN] = written;
