@@ -1,6 +1,6 @@
 import { machine, type Report } from '../src/cli/report.js';
 import type { TableStrategy } from '../src/index.js';
-import { type Case, type Plan, runPlan, stepsOf } from './harness/rounds.js';
+import { type Case, type Plan, runPlan, stepsOf, type Times } from './harness/rounds.js';
 import type { Chart, Suite, Watch } from './harness/suite.js';
 import type { TableParams } from './indirect/options.js';
 
@@ -17,9 +17,7 @@ export interface Sweep {
   /** Descriptors of the cache's tables. */
   tables: number[];
   segments: number[];
-  runs: number;
-  runMs: number;
-  warmUpMs: number;
+  times: Times;
 }
 
 const ENGINES = ['wasm', 'typescript'] as const;
@@ -28,18 +26,14 @@ const FULL: Sweep = {
   engines: ENGINES,
   tables: [2, 4, 8, 16, 32],
   segments: [2, 3, 4, 6, 8, 12, 17],
-  runs: 9,
-  runMs: 20,
-  warmUpMs: 100,
+  times: { isolates: 3, runs: 3, runMs: 20, warmUpMs: 100 },
 };
 
 const QUICK: Sweep = {
   engines: ENGINES,
   tables: [4, 16],
   segments: [2, 4, 17],
-  runs: 7,
-  runMs: 12,
-  warmUpMs: 60,
+  times: { isolates: 2, runs: 3, runMs: 12, warmUpMs: 60 },
 };
 
 /** Tables against requests with the driver alone, as in the proposal's measurement; through a device the smallest. */
@@ -58,7 +52,7 @@ export function casesOf({ tables, segments }: Pick<Sweep, 'tables' | 'segments'>
 }
 
 export async function runIndirectCache(sweep: Sweep, watch: Watch): Promise<Report> {
-  const { engines, runs, runMs, warmUpMs } = sweep;
+  const { engines, times } = sweep;
   const cases = casesOf(sweep);
   const plans = engines.flatMap((engine) => {
     const contenders: Plan['contenders'] = Object.fromEntries(
@@ -70,9 +64,8 @@ export async function runIndirectCache(sweep: Sweep, watch: Watch): Promise<Repo
         entry: 'indirect.worker',
         source: import.meta.url,
         unit: 'ns/buffer',
-        runs,
-        runMs,
-        warmUpMs,
+        sameCode: true,
+        times,
         contenders,
         cases: at,
         ratios: [

@@ -1,6 +1,6 @@
 import { machine, type Report, type Result } from '../src/cli/report.js';
 import type { RingFormat } from '../src/index.js';
-import { type Case, type Plan, runPlan, stepsOf } from './harness/rounds.js';
+import { type Case, type Plan, runPlan, stepsOf, type Times } from './harness/rounds.js';
 import type { Chart, Suite, Watch } from './harness/suite.js';
 import { MOVES, thresholdOverTime } from './indirect/history.js';
 import type { TableParams } from './indirect/options.js';
@@ -16,9 +16,7 @@ export interface Sweep {
   sizes: number[];
   segments: TableParams['segments'][];
   species: TableParams['species'][];
-  runs: number;
-  runMs: number;
-  warmUpMs: number;
+  times: Times;
 }
 
 const ENGINES = ['wasm', 'typescript'] as const;
@@ -28,9 +26,7 @@ const FULL: Sweep = {
   sizes: [16, 64, 256, 1024],
   segments: [1, 2, 4, 17, 'mixed'],
   species: ['send', 'receive'],
-  runs: 9,
-  runMs: 20,
-  warmUpMs: 100,
+  times: { isolates: 3, runs: 3, runMs: 20, warmUpMs: 100 },
 };
 
 const QUICK: Sweep = {
@@ -38,9 +34,7 @@ const QUICK: Sweep = {
   sizes: [16, 256],
   segments: [2, 17, 'mixed'],
   species: ['send', 'receive'],
-  runs: 7,
-  runMs: 12,
-  warmUpMs: 60,
+  times: { isolates: 2, runs: 3, runMs: 12, warmUpMs: 60 },
 };
 
 /** A buffer of more segments than the queue has descriptors cannot be added, however it is laid out. */
@@ -60,16 +54,15 @@ export function casesOf({ sizes, segments, species }: Sweep): Case[] {
 }
 
 export async function runIndirectThreshold(sweep: Sweep, watch: Watch): Promise<Report> {
-  const { engines, runs, runMs, warmUpMs } = sweep;
+  const { engines, times } = sweep;
   const cases = casesOf(sweep);
   const plans = engines.map(
     (engine): Plan => ({
       entry: 'indirect.worker',
       source: import.meta.url,
       unit: 'ns/buffer',
-      runs,
-      runMs,
-      warmUpMs,
+      sameCode: true,
+      times,
       contenders: Object.fromEntries(
         POLICIES.map((policy) => [
           policy,

@@ -1,5 +1,5 @@
 import { machine, type Report } from '../src/cli/report.js';
-import { type Case, type Plan, runPlan, stepsOf } from './harness/rounds.js';
+import { type Case, type Plan, runPlan, stepsOf, type Times } from './harness/rounds.js';
 import type { Chart, Suite, Watch } from './harness/suite.js';
 import { type Operation, SEGMENT_BYTES, type TranslationParams } from './lazy-translation/options.js';
 
@@ -16,9 +16,7 @@ export interface Sweep {
   /** Chains, and the regions that they lie in. */
   chains: Pick<TranslationParams, 'segments' | 'indirect' | 'regions'>[];
   operations: Operation[];
-  runs: number;
-  runMs: number;
-  warmUpMs: number;
+  times: Times;
 }
 
 const FULL: Sweep = {
@@ -30,9 +28,7 @@ const FULL: Sweep = {
     { segments: 8, indirect: true, regions: MANY },
   ],
   operations: ['cycle', 'burst', 'single', 'available'],
-  runs: 9,
-  runMs: 30,
-  warmUpMs: 150,
+  times: { isolates: 3, runs: 3, runMs: 30, warmUpMs: 150 },
 };
 
 const QUICK: Sweep = {
@@ -42,9 +38,7 @@ const QUICK: Sweep = {
     { segments: 2, indirect: true, regions: 1 },
     { segments: 2, indirect: true, regions: MANY },
   ],
-  runs: 7,
-  runMs: 15,
-  warmUpMs: 60,
+  times: { isolates: 2, runs: 3, runMs: 15, warmUpMs: 60 },
 };
 
 export function casesOf({ chains, operations }: Sweep): Case[] {
@@ -66,14 +60,13 @@ export function casesOf({ chains, operations }: Sweep): Case[] {
 }
 
 export async function runLazyTranslation(sweep: Sweep, watch: Watch): Promise<Report> {
-  const { runs, runMs, warmUpMs } = sweep;
+  const { times } = sweep;
   const common = {
     entry: 'lazy-translation.worker',
     source: import.meta.url,
     unit: 'ns/buffer',
-    runs,
-    runMs,
-    warmUpMs,
+    sameCode: true,
+    times,
   };
   const cases = casesOf(sweep);
   const queries = cases.filter(({ params }) => params.operation === 'available');

@@ -1,6 +1,6 @@
 import { machine, type Report, type Result } from '../src/cli/report.js';
 import type { RingFormat } from '../src/index.js';
-import { type Case, heapOf, type Plan, runPlan, stepsOf } from './harness/rounds.js';
+import { type Case, heapOf, type Plan, runPlan, stepsOf, type Times } from './harness/rounds.js';
 import type { Chart, Suite, SuiteOptions, Watch } from './harness/suite.js';
 import type { CycleParams } from './ring-cycle/options.js';
 
@@ -56,9 +56,7 @@ export interface Sweep {
   segments: number[];
   sizes: number[];
   eventIdx: boolean[];
-  runs: number;
-  runMs: number;
-  warmUpMs: number;
+  times: Times;
   heapBuffers: number;
 }
 
@@ -67,9 +65,7 @@ const FULL: Sweep = {
   segments: [1, 2, 4],
   sizes: [16, 64, 256, 1024, 4096, 32768],
   eventIdx: [true, false],
-  runs: 9,
-  runMs: 30,
-  warmUpMs: 150,
+  times: { isolates: 3, runs: 3, runMs: 30, warmUpMs: 150 },
   heapBuffers: HEAP_BUFFERS,
 };
 
@@ -78,9 +74,7 @@ const QUICK: Sweep = {
   segments: [1, 4],
   sizes: [16, 256, 32768],
   eventIdx: [true, false],
-  runs: 5,
-  runMs: 20,
-  warmUpMs: 80,
+  times: { isolates: 2, runs: 3, runMs: 20, warmUpMs: 80 },
   heapBuffers: HEAP_BUFFERS,
 };
 
@@ -108,14 +102,12 @@ export const ringCycle: Suite = {
 };
 
 export async function runRingCycle(sweep: Sweep, watch: Watch): Promise<Report> {
-  const { runs, runMs, warmUpMs } = sweep;
+  const { times } = sweep;
   const common = {
     entry: 'ring-cycle.worker',
     source: import.meta.url,
     unit: 'ns/buffer',
-    runs,
-    runMs,
-    warmUpMs,
+    times,
   };
   const bySegments = casesOf({ ...sweep, bursts: [CENTRE.burst], sizes: [], eventIdx: [] }, 'split');
   const plans: Plan[] = [

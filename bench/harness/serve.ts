@@ -18,40 +18,52 @@ export interface Task {
 /** About how many operations a batch should have. */
 export const BATCH = 1024;
 
-export interface Setup {
+/** What one contender runs. */
+export interface Assignment {
   contender: string;
   ring: RingFormat;
   params: Params;
-  warmUpMs: number;
-  runMs: number;
 }
 
-export type Request = { what: 'warm-up' } | { what: 'run' } | { what: 'heap'; buffers: number };
+export interface Setup {
+  /** All that live in this thread. */
+  assignments: Assignment[];
+  warmUpMs: number;
+  sliceMs: number;
+}
+
+/** `contender` is an index into the assignments. */
+export type Request =
+  | { what: 'warm-up' }
+  | { what: 'slice'; contender: number }
+  | { what: 'heap'; contender: number; buffers: number };
 export type Reply = { ns: number } | { heap: HeapUse } | { ready: true } | { error: string };
 
 /** @param prepare makes the task of a contender */
-export function serve(prepare: (setup: Setup) => Task | Promise<Task>): void {
-  const { warmUpMs, runMs, contender } = workerData as Setup;
-  const ready = Promise.resolve(prepare(workerData as Setup)).then((task) => {
-    // Tinybench times batches within one run. The runs are ours: it would do all runs of one contender
-    // before those of the next, and here contenders take turns, each in its own thread.
-    const bench = new Bench({
-      time: runMs,
-      iterations: 4,
-      warmup: false,
-      throws: true,
-    });
-    bench.add(contender, () => task.batch(), { async: false });
-    return { task, timed: bench.tasks[0] };
-  });
+export function serve(prepare: (assignment: Assignment) => Task | Promise<Task>): void {
+  const { assignments, warmUpMs, sliceMs } = workerData as Setup;
+  const ready = Promise.all(
+    assignments.map(async (assignment) => {
+      const task = await prepare(assignment);
+      // Tinybench times batches within one slice. The slices are ours: it would do all of one contender
+      // before those of the next.
+      const bench = new Bench({ time: sliceMs, iterations: 1, warmup: false, throws: true });
+      bench.add(assignment.contender, () => task.batch(), { async: false });
+      return { task, timed: bench.tasks[0] };
+    }),
+  );
   ready.catch(() => {}); // reported with the first request
 
   const answer = async (request: Request): Promise<Reply> => {
-    const { task, timed } = await ready;
+    const contenders = await ready;
     if (request.what === 'warm-up') {
-      warmUp(timed, warmUpMs);
+      warmUp(
+        contenders.map(({ timed }) => timed),
+        warmUpMs,
+      );
       return { ready: true };
     }
+    const { task, timed } = contenders[request.contender];
     if (request.what === 'heap') return { heap: await measureHeap(task, request.buffers) };
     return { ns: (run(timed) * 1e6) / task.buffers };
   };
@@ -61,28 +73,31 @@ export function serve(prepare: (setup: Setup) => Task | Promise<Task>): void {
 }
 
 const WARM_UP_MAX = 8; // times the least
-const STEADY_RUNS = 3;
+const STEADY = 10;
 
 /**
- * Runs until no run is clearly faster than those before it: a fixed time would end before the optimising
- * compiler on a busy machine, because that works in threads of its own.
+ * Runs all in turn until none has become clearly faster for a while: a fixed time would end before the
+ * optimising compiler on a busy machine, because that works in threads of its own.
  */
-function warmUp(timed: Timed, atLeastMs: number): void {
+function warmUp(tasks: Timed[], atLeastMs: number): void {
   const start = performance.now();
-  let best = Number.POSITIVE_INFINITY;
-  for (let steady = 0; steady < STEADY_RUNS || performance.now() - start < atLeastMs; ) {
-    const mean = run(timed);
-    steady = mean < best * 0.9 ? 0 : steady + 1;
-    best = Math.min(best, mean);
-    if (performance.now() - start > WARM_UP_MAX * atLeastMs) return;
+  const best = tasks.map(() => Number.POSITIVE_INFINITY);
+  const least = atLeastMs * tasks.length;
+  for (let steady = 0; steady < STEADY || performance.now() - start < least; steady++) {
+    for (const [i, task] of tasks.entries()) {
+      const mean = run(task);
+      if (mean < best[i] * 0.9) steady = 0;
+      best[i] = Math.min(best[i], mean);
+    }
+    if (performance.now() - start > WARM_UP_MAX * least) return;
   }
 }
 
-/** One run. @returns milliseconds per batch: the mean, because garbage collections are part of the price */
+/** One slice. @returns milliseconds per batch: the mean, because garbage collections are part of the price */
 function run(timed: Timed): number {
   timed.reset();
   timed.runSync();
   const { result } = timed;
-  if (result.state !== 'completed') throw new Error(`the run ended as ${result.state}`);
+  if (result.state !== 'completed') throw new Error(`the slice ended as ${result.state}`);
   return result.latency.mean;
 }

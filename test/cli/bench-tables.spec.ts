@@ -6,8 +6,11 @@ import { toHtml } from '../../src/cli/bench/html.js';
 import { print } from '../../src/cli/bench/print.js';
 import type { Report } from '../../src/cli/report.js';
 
-/** One engine: each contender of each case is a thread that has to be started. */
-const TIMES = { engines: ['wasm'], runs: 2, runMs: 1, warmUpMs: 1 } as const;
+/** One engine: threads take long to start. */
+const TINY = {
+  engines: ['wasm'],
+  times: { isolates: 2, runs: 1, runMs: 1, warmUpMs: 1 },
+} as const;
 const RINGS = ['split', 'packed'];
 
 /** Runs a suite; as many steps must be done as were announced. */
@@ -55,7 +58,7 @@ describe('benchmarks of indirect tables', () => {
   });
 
   it('indirect-cache: every strategy on both rings, against the one without a cache', async () => {
-    const report = await run((watch) => runIndirectCache({ ...TIMES, tables: [4], segments: [2] }, watch));
+    const report = await run((watch) => runIndirectCache({ ...TINY, tables: [4], segments: [2] }, watch));
     expect(ratiosOf(report)).to.deep.equal(
       all([
         ['list/none', 1.161],
@@ -69,7 +72,7 @@ describe('benchmarks of indirect tables', () => {
 
   it('indirect-threshold: every policy on both rings, and the threshold over time', async () => {
     const report = await run((watch) =>
-      runIndirectThreshold({ ...TIMES, sizes: [64], segments: [2], species: ['send'] }, watch),
+      runIndirectThreshold({ ...TINY, sizes: [64], segments: [2], species: ['send'] }, watch),
     );
     expect(ratiosOf(report)).to.deep.equal(
       all([

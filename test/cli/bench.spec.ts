@@ -25,9 +25,7 @@ const TINY: Sweep = {
   segments: [1],
   sizes: [],
   eventIdx: [true],
-  runs: 2,
-  runMs: 1,
-  warmUpMs: 1,
+  times: { isolates: 1, runs: 2, runMs: 1, warmUpMs: 1 },
   heapBuffers: 100_000,
 };
 
@@ -157,9 +155,7 @@ describe('bench', () => {
         { segments: 2, indirect: true, regions: 64 },
       ],
       operations: ['cycle', 'burst', 'single', 'available'] as const,
-      runs: 2,
-      runMs: 1,
-      warmUpMs: 1,
+      times: { isolates: 2, runs: 1, runMs: 1, warmUpMs: 1 },
     };
     const sweep = { ...tiny, operations: [...tiny.operations] };
 
