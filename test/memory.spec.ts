@@ -520,7 +520,7 @@ describe('memory', () => {
           areas: { descriptor: 0x1000, driver: 0x2000, device: 0x3000 },
           size,
           data,
-          count: 100000,
+          count: 70000,
           doze: 0x100,
           bytes: 2 * PAGE,
         };

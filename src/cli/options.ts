@@ -1,5 +1,5 @@
 // Parsers of option values. What they refuse becomes one line on stderr and exit code 2.
-import { InvalidArgumentError } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
 
 function integer(text: string, min: number, max: number, what: string): number {
   const value = Number(text);
@@ -22,3 +22,9 @@ export const offset = (text: string): number => {
     throw new InvalidArgumentError('Give a whole number from 0 on, decimal or 0x….');
   return value;
 };
+
+/** How often engines take turns. */
+export const rounds = (usual: number): Option =>
+  new Option('-r, --rounds <n>', 'interleaved rounds of each engine')
+    .argParser(count(100_000))
+    .default(usual);

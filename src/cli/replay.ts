@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander';
 import { type Capture, readCapture } from './capture/capture.js';
 import { Failure, UsageError } from './errors.js';
 import type { Io } from './io.js';
-import { count } from './options.js';
+import { count, rounds } from './options.js';
 import { depth } from './replay/replay.js';
 import { DEFAULTS, type RunOptions, replayCaptures } from './replay/run.js';
 
@@ -36,7 +36,7 @@ export function addReplay(program: Command, io: Io): void {
       count(64),
       DEFAULTS.segments,
     )
-    .option('-r, --rounds <n>', 'interleaved rounds of each engine', count(100_000), DEFAULTS.rounds)
+    .addOption(rounds(DEFAULTS.rounds))
     .option(
       '--passes <n>',
       'replays of the captures in a round (default: as many as take 20 ms)',

@@ -9,7 +9,7 @@ import type { Report } from '../../src/cli/report.js';
 /** One engine: threads take long to start. */
 const TINY = {
   engines: ['wasm'],
-  times: { isolates: 2, runs: 1, runMs: 1, warmUpMs: 1 },
+  times: { isolates: 1, runs: 2, runMs: 1, warmUpMs: 1 },
 } as const;
 const RINGS = ['split', 'packed'];
 
@@ -72,7 +72,16 @@ describe('benchmarks of indirect tables', () => {
 
   it('indirect-threshold: every policy on both rings, and the threshold over time', async () => {
     const report = await run((watch) =>
-      runIndirectThreshold({ ...TINY, sizes: [64], segments: [2], species: ['send'] }, watch),
+      runIndirectThreshold(
+        {
+          ...TINY,
+          sizes: [64],
+          segments: [2],
+          species: ['send'],
+          times: { ...TINY.times, isolates: 2 },
+        },
+        watch,
+      ),
     );
     expect(ratiosOf(report)).to.deep.equal(
       all([

@@ -155,7 +155,7 @@ describe('bench', () => {
         { segments: 2, indirect: true, regions: 64 },
       ],
       operations: ['cycle', 'burst', 'single', 'available'] as const,
-      times: { isolates: 2, runs: 1, runMs: 1, warmUpMs: 1 },
+      times: { isolates: 1, runs: 2, runMs: 1, warmUpMs: 1 },
     };
     const sweep = { ...tiny, operations: [...tiny.operations] };
 

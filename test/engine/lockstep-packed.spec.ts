@@ -375,7 +375,7 @@ describe('both engines side by side', () => {
   before(async () => {
     wasm = await instantiateEngine(memories.wasm, false);
   });
-  const { numRuns: rounds } = runs(3);
+  const { numRuns: rounds } = runs(2);
   const first = Number(process.env.SEED ?? 1);
   const sizes: Record<RingFormat, number[]> = {
     packed: [1, 2, 3, 5, 6, 7, 64, 256],

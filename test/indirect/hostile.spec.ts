@@ -253,7 +253,7 @@ forEachEngine((load) => {
                 rig.end();
               },
             ),
-            runs(25),
+            runs(15),
           );
         });
 

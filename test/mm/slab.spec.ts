@@ -216,7 +216,7 @@ for (const kind of KINDS)
           run.end();
           kind.checkGuards();
         }),
-        runs(200),
+        runs(120),
       );
     });
 
@@ -230,7 +230,7 @@ for (const kind of KINDS)
           expect(many.books.pages).to.deep.include({ taken, allocs, frees, failures });
           expect(many.books.grown).to.equal(one.books.grown);
         }),
-        runs(150),
+        runs(100),
       );
     });
 
@@ -296,7 +296,7 @@ describe('the granule allocators of both engines', () => {
         });
         for (const other of others) expect(other).to.deep.equal(first);
       }),
-      runs(150),
+      runs(100),
     );
   });
 });
