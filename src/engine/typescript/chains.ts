@@ -23,6 +23,8 @@ export abstract class ChainReader extends BaseRing {
   protected chainSegments = 0;
   protected chainReadable = 0;
   protected chainWritable = 0;
+  /** Something of it did not lie in the window. */
+  protected chainStrayed = false;
   // Why the last chain was refused: it becomes the ring's fault only if the chain is first in line.
   private suspect = FAULT_NONE;
   private suspectA = 0n;

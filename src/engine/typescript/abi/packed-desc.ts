@@ -34,5 +34,7 @@ export const AVAIL_USED = L.PACKED_DESC_F_AVAIL | L.PACKED_DESC_F_USED;
 /** AVAIL and USED of a descriptor that was made available under this wrap counter. */
 export const availableUnder = (wrap: number): number =>
   wrap === 0 ? L.PACKED_DESC_F_USED : L.PACKED_DESC_F_AVAIL;
+/** The wrap counter under which those bits make a descriptor available. */
+export const wrapUnder = (available: number): number => (available === L.PACKED_DESC_F_AVAIL ? 1 : 0);
 /** AVAIL and USED of a descriptor that was used under this wrap counter. */
 export const usedUnder = (wrap: number): number => (wrap === 0 ? 0 : AVAIL_USED);

@@ -23,6 +23,9 @@ export const NO_TABLE = -1;
 
 /** First granule of a table. */
 export const granuleOf = (table: number): number => table >>> 1;
+/** Name of a table that goes back to the list. */
+export const listedName = (granule: number): number => (granule << 1) | 1;
+export const isListed = (table: number): boolean => (table & 1) !== 0;
 /** The table without what says that it goes back to the list. */
 export const uncached = (table: number): number => table & ~1;
 
@@ -37,13 +40,13 @@ export class Tables {
   /** COUNT_TABLE_* */
   readonly counts = new Float64Array(DRIVER_COUNTERS);
   private readonly general: General;
-  private readonly list: TableList;
+  readonly list: TableList;
   private strategy: TableStrategy = 'none';
   /** The one predicate of what the cache is for is `segments <= fits`. */
   private fits = 0;
   /** The same if the cache is a list, else 0. */
-  private listFits = 0;
-  private bound = 0;
+  listFits = 0;
+  bound = 0;
   private prefill = 0;
   private readonly pageBytes: number;
   private readonly ahead = new Uint32Array(TABLES_BULK);
@@ -118,6 +121,23 @@ export class Tables {
     if (segments > this.listFits || list.length === 0) return this.allocOther(segments, more);
     this.counts[COUNT_TABLE_HITS]++;
     return this.give(list.pop(), segments, this.fits) | 1;
+  }
+
+  /** Counts what a driver popped off the list: so many tables, for so many segments. */
+  took(tables: number, segments: number): void {
+    this.counts[COUNT_TABLE_HITS] += tables;
+    this.counts[COUNT_TABLE_WASTED] += tables * this.fits - segments;
+    this.count += tables;
+    this.descriptors += segments;
+  }
+
+  /** Counts what a driver pushed back to the list, `bound` at most. */
+  returned(tables: number, segments: number): void {
+    const { counts, list } = this;
+    counts[COUNT_TABLE_RETURNED] += tables;
+    if (list.length > counts[COUNT_TABLE_HIGH_WATER]) counts[COUNT_TABLE_HIGH_WATER] = list.length;
+    this.count -= tables;
+    this.descriptors -= segments;
   }
 
   /** Where the list cannot help. */

@@ -1,6 +1,21 @@
 import { THRESHOLD_HISTORY, THRESHOLD_LAP_SEGMENTS } from '../../../../assembly/abi/layout.js';
 import type { PolicyConfig, ThresholdChange, ThresholdState } from '../../engine.js';
 
+/**
+ * Whether a buffer is to go through a table: above the threshold, where it does not fit otherwise, and with hysteresis
+ * also where those behind it in the burst would not have a descriptor each.
+ * @param free descriptors that are free
+ * @param left buffers of the burst, this one included
+ */
+export const wantsTable = (
+  segments: number,
+  threshold: number,
+  free: number,
+  left: number,
+  hysteresis: boolean,
+): boolean =>
+  segments > threshold || segments > free || (hysteresis && segments > 1 && segments > free - (left - 1));
+
 /** When a buffer goes through a table, and how that changes; `PolicyConfig` has the contract. */
 export class Threshold {
   value: number;

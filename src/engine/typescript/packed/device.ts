@@ -152,6 +152,9 @@ export class PackedDevice extends ChainReader implements DeviceRing {
   /** The flags of the device's event structure: the driver cannot change them, the device never reads them. */
   private events = RING_EVENT_FLAGS_ENABLE;
 
+  /** Place of the next piece, between `popBurst` and its parts. */
+  private firstPiece = 0;
+
   // What `walk` found in the last chain, beside the sums.
   private chainId = 0;
   private chainSlots = 0;
@@ -223,7 +226,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     let indirect = 0;
     let told = 0; // elements that the event structure knows of
     let taken = 0;
-    let usual = true; // what comes next may be a chain of the usual kind
+    let usual = true; // what comes next may be a chain that lies in the window
     let result = 0;
     while (taken < most) {
       if (usual) {
@@ -302,6 +305,25 @@ export class PackedDevice extends ChainReader implements DeviceRing {
         }
         if (turned) continue;
         if (taken === most) break;
+        // An atomic access in each step would be a call: elsewhere than in a shared memory.
+        if (!shared) {
+          const at = taken;
+          this.firstPiece = first;
+          this.availSlot = slot;
+          this.availWrap = wrap;
+          this.pops = place;
+          this.busy = busy;
+          taken = this.popChains(taken, most, element, piece, capacity);
+          if (taken !== at) {
+            first = this.firstPiece;
+            slot = this.availSlot | 0;
+            wrap = this.availWrap;
+            available = Desc.availableUnder(wrap);
+            place = this.pops | 0;
+            busy = this.busy | 0;
+            continue;
+          }
+        }
       }
 
       // Loads everything of that chain again and believes nothing of what was loaded before.
@@ -345,7 +367,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
         available ^= AVAIL_USED;
       }
       indirect += this.chainTables;
-      usual = placed === 1 && this.chainTables === 0;
+      usual = !this.chainStrayed;
       first += placed;
       taken++;
     }
@@ -382,6 +404,151 @@ export class PackedDevice extends ChainReader implements DeviceRing {
   }
 
   /**
+   * Pops chains that lie in the window and have room, direct ones and tables, as many as come in a row until there
+   * are two of one descriptor. In a function of its own, so that its loop has all registers; it moves `firstPiece`,
+   * `availSlot`, `availWrap`, `pops` and `busy` on. Any other chain is left alone, and nothing that was loaded of it is believed. Returns
+   * how many are taken then. Not in a shared memory.
+   *
+   * The inner loops end: they visit at most `size` descriptors of a chain.
+   */
+  private popChains(from: number, end: number, element: number, piece: number, capacity: number): number {
+    const { heads, size, ring, indirect } = this;
+    const { u32 } = this.memory;
+    const { window } = this.translation;
+    const windowHigh = window[WINDOW_HIGH];
+    const windowLow = window[WINDOW_LOW];
+    const windowLength = window[WINDOW_LENGTH];
+    const windowLocal = window[WINDOW_LOCAL];
+    const most = capacity | 0;
+    let slot = this.availSlot | 0;
+    let available = Desc.availableUnder(this.availWrap);
+    let place = this.pops | 0;
+    let left = (size - this.busy) | 0;
+    let first = this.firstPiece | 0;
+    let taken = from | 0;
+    let bytesOut = 0;
+    let tables = 0;
+    let singles = 0;
+    chains: for (; taken < end && singles < 2; taken++) {
+      let d = (ring + (slot << SHIFT)) & WORD;
+      let word = u32[d + ID_AND_FLAGS];
+      let flags = Desc.flagsOf(word);
+      if ((flags & AVAIL_USED) !== available) break;
+      let length = u32[d + LEN];
+      let offset = (u32[d + ADDR_LOW] - windowLow) >>> 0;
+      if (
+        u32[d + ADDR_HIGH] !== windowHigh ||
+        offset >= windowLength ||
+        // A length of 0 becomes the largest number and fails, as it should: it is placed otherwise.
+        (length - 1) >>> 0 >= (windowLength - offset) >>> 0
+      )
+        break;
+      let at = slot;
+      let expected = available;
+      let slots = 1;
+      let inTable = 0;
+      let p = first;
+      let out = 0;
+      let bytes = 0;
+      let writable = 0;
+      let writing = 0;
+      if ((flags & INDIRECT) !== 0) {
+        const table = windowLocal + offset;
+        if (!indirect || (flags & NEXT) !== 0 || (length & TABLE_REST) !== 0 || (table & 3) !== 0) break;
+        const entries = length >>> BYTES_SHIFT;
+        if (entries > size) break;
+        inTable = 1;
+        for (let i = 0; i < entries; i++) {
+          const t = ((table >>> 2) + (i << SHIFT)) & WORD;
+          length = u32[t + LEN];
+          offset = (u32[t + ADDR_LOW] - windowLow) >>> 0;
+          const write = Desc.flagsOf(u32[t + ID_AND_FLAGS]) & WRITE;
+          if (
+            u32[t + ADDR_HIGH] !== windowHigh ||
+            offset >= windowLength ||
+            (length - 1) >>> 0 >= (windowLength - offset) >>> 0 ||
+            write < writing ||
+            p === most
+          )
+            break chains;
+          const w = (piece + (p << PIECE_SHIFT)) & WORD;
+          u32[w + PIECE_ADDRESS] = windowLocal + offset;
+          u32[w + PIECE_LENGTH] = length;
+          p++;
+          bytes += length;
+          writing = write;
+          if (write !== 0) writable += length;
+          else out = p;
+        }
+        if (++at === size) at = 0;
+      } else {
+        for (;;) {
+          const write = flags & WRITE;
+          if (write < writing || p === most) break chains;
+          const w = (piece + (p << PIECE_SHIFT)) & WORD;
+          u32[w + PIECE_ADDRESS] = windowLocal + offset;
+          u32[w + PIECE_LENGTH] = length;
+          p++;
+          bytes += length;
+          writing = write;
+          if (write !== 0) writable += length;
+          else out = p;
+          if (++at === size) {
+            at = 0;
+            expected ^= AVAIL_USED;
+          }
+          if ((flags & NEXT) === 0) break;
+          if (++slots > left) break chains;
+          d = (ring + (at << SHIFT)) & WORD;
+          word = u32[d + ID_AND_FLAGS];
+          flags = Desc.flagsOf(word);
+          length = u32[d + LEN];
+          offset = (u32[d + ADDR_LOW] - windowLow) >>> 0;
+          if (
+            (flags & (AVAIL_USED | INDIRECT)) !== expected ||
+            u32[d + ADDR_HIGH] !== windowHigh ||
+            offset >= windowLength ||
+            (length - 1) >>> 0 >= (windowLength - offset) >>> 0
+          )
+            break chains;
+        }
+      }
+      const id = Desc.idOf(word);
+      if (id >= size || slots > left || bytes > CHAIN_BYTES_MAX) break;
+      const h = (id & HEAD) << HEAD_SHIFT;
+      if (heads[h + STATE] !== 0) break;
+      const outs = out === 0 ? 0 : out - first;
+      const e = (element + (taken << ELEMENT_SHIFT)) & WORD;
+      u32[e + ELEMENT_ID] = id;
+      u32[e + ELEMENT_FIRST] = first;
+      u32[e + ELEMENT_COUNTS] = outs | ((p - first - outs) << 16);
+      u32[e + ELEMENT_WRITTEN] = 0;
+      heads[h + STATE] = (slots << SLOTS_SHIFT) | place;
+      heads[h + WRITABLE] = Math.min(writable, 0xffffffff);
+      heads[(place << HEAD_SHIFT) + POPPED] = id;
+      if (++place === size) place = 0;
+      left -= slots;
+      if (at < slot || slots === size) available ^= AVAIL_USED;
+      slot = at;
+      bytesOut += bytes - writable;
+      tables += inTable;
+      singles = p - first === 1 && inTable === 0 ? singles + 1 : 0;
+      first = p;
+    }
+    if (taken !== from) {
+      if (this.eager) this.clearFor(taken - from);
+      this.counts[COUNT_BYTES_OUT] += bytesOut;
+      this.counts[COUNT_INDIRECT] += tables;
+      this.firstPiece = first;
+      this.availSlot = slot;
+      this.availWrap = Desc.wrapUnder(available);
+      this.pops = place;
+      this.busy = size - left;
+    }
+    return taken;
+  }
+
+  /**
    * Follows the chain at `slot`, whose first flags say that it is available, and writes its pieces, as far as
    * `room` goes, from word `piece` on. Returns how many pieces it has and leaves the sums in `chain…`; or
    * RESULT_BROKEN with the reason noted.
@@ -409,6 +576,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     let index = 0;
     let aligned = true;
     let moved = false;
+    let strayed = false;
     let count = 0;
     let bytes = 0;
     let writable = 0;
@@ -486,6 +654,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
         at[AT_LENGTH] = length;
         pieces = this.place(piece, pieces, most);
         if (pieces < 0) return pieces;
+        strayed = true;
         windowHigh = window[WINDOW_HIGH];
         windowLow = window[WINDOW_LOW];
         windowLength = window[WINDOW_LENGTH];
@@ -519,6 +688,7 @@ export class PackedDevice extends ChainReader implements DeviceRing {
     this.chainTables = entries !== 0 ? 1 : 0;
     this.chainReadable = bytes - writable;
     this.chainWritable = writable;
+    this.chainStrayed = strayed;
     if (moved) {
       // Later chains look where this one's last buffer was, not where its table was.
       window[WINDOW_HIGH] = windowHigh;

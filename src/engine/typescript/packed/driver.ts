@@ -42,8 +42,9 @@ import { behind, positionOf, slotOf, wrapOf } from '../abi/position.js';
 import * as Record from '../abi/records.js';
 import { eventFlags, eventOffWrap, eventStructure, flagsOf, wantsEvent } from '../abi/suppress.js';
 import * as Words from '../abi/words.js';
-import { granuleOf, NO_TABLE, Tables, uncached } from '../indirect/tables.js';
-import { Threshold } from '../indirect/threshold.js';
+import { granuleOf, isListed, listedName, NO_TABLE, Tables, uncached } from '../indirect/tables.js';
+import { Threshold, wantsTable } from '../indirect/threshold.js';
+import { NONE } from '../mm/pages.js';
 import { acquire, acquireWord, publish, publishUpper } from '../order.js';
 import { BaseRing } from '../ring.js';
 
@@ -124,6 +125,11 @@ export class PackedDriver extends BaseRing implements DriverRing {
 
   /** Front of the list of free ids; without meaning while none is free. */
   private free = 0;
+  // Between `addBurst` and its parts: record of the segment that comes next; id and flags of the burst's first
+  // descriptor, which expose it; buffer of the burst for which there was no table.
+  private segment = 0;
+  private exposing = 0;
+  private refused = -1;
   /** In-order use: id of the buffer that comes back next. */
   private oldest = 0;
   // Where the next buffer will be made available, and where the next one will be used: slot and wrap counter.
@@ -260,14 +266,15 @@ export class PackedDriver extends BaseRing implements DriverRing {
     const { limit } = this;
     const { hysteresis } = limit;
     const adaptive = limit.adaptive && !hysteresis;
+    const { indirect, numFree: had, availSlot: burst } = this;
     const token = tokens >>> 2;
-    const burst = this.availSlot;
     let { numFree } = this;
     let free = this.free & HEAD;
     let slot = burst | 0;
     let wrap = this.availWrap;
     let segment = segments >>> 2;
-    let exposing = 0; // id and flags of the first descriptor of the burst
+    let exposing = 0;
+    this.refused = -1;
     let bytesOut = 0;
     let full = false;
     let i = 0;
@@ -329,39 +336,32 @@ export class PackedDriver extends BaseRing implements DriverRing {
         full = true;
         break;
       }
-      const b = free << BUFFER_SHIFT;
-      const next = buffers[b + LINK];
-      let slots = 1;
-      let flags = 0;
-      if (
-        this.indirect &&
-        (count > limit.value ||
-          count > numFree ||
-          // Those behind it in the burst are to have a descriptor each.
-          (hysteresis && count > 1 && count > numFree - (n - i - 1))) &&
-        this.chainIndirect(segment, count, free, slot, Math.min(n - i, numFree))
-      ) {
-        flags = INDIRECT | Desc.availableUnder(wrap);
-      } else if (count <= numFree) {
-        flags = this.chainDirect(segment, count, free, slot, wrap);
-        slots = count;
-      } else {
-        full = true;
-        break;
+      const table =
+        indirect && i !== this.refused && wantsTable(count, limit.value, numFree, n - i, hysteresis);
+      // The 2012 policy looks at each buffer before it is added.
+      const alike = adaptive ? i + 1 : n;
+      const at = i;
+      this.free = free;
+      this.numFree = numFree;
+      this.availSlot = slot;
+      this.availWrap = wrap;
+      this.segment = segment;
+      this.exposing = exposing;
+      if (table) i = this.addTables(i, alike, n, token);
+      if (i === at) {
+        // Also where a table could not be had.
+        if (count > numFree) {
+          full = true;
+          break;
+        }
+        i = this.addDirect(i, alike, n, token);
       }
-      buffers[b + TOKEN] = u32[token + i];
-      const word = free | (flags << FLAGS_SHIFT);
-      if (i !== 0) u32[ring + (slot << SHIFT) + ID_AND_FLAGS] = word;
-      else exposing = word;
-      free = next;
-      numFree -= slots;
-      slot += slots;
-      if (slot >= size) {
-        slot -= size;
-        wrap ^= 1;
-      }
-      segment += count << SEGMENT_SHIFT;
-      i++;
+      free = this.free & HEAD;
+      numFree = this.numFree;
+      slot = this.availSlot | 0;
+      wrap = this.availWrap;
+      segment = this.segment;
+      exposing = this.exposing;
     }
     this.allocator.settle();
     if (full) this.counts[COUNT_FULL]++;
@@ -370,7 +370,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
       limit.settle(now - before, now, this.counts[COUNT_ADDED] + i);
     }
     if (i === 0) return 0;
-    this.unkicked = Math.min(this.unkicked + this.numFree - numFree, EVENT_WINDOW_MAX);
+    this.unkicked = Math.min(this.unkicked + had - numFree, EVENT_WINDOW_MAX);
     this.free = free;
     this.numFree = numFree;
     this.inFlight += i;
@@ -398,85 +398,159 @@ export class PackedDriver extends BaseRing implements DriverRing {
     return 1;
   }
 
+  // The parts of `addBurst` are functions of their own, so that their loops have all registers. They move `free`,
+  // `numFree`, `availSlot`, `availWrap` and `segment` on, and leave id and flags of the burst's first descriptor in
+  // `exposing`.
+
   /**
-   * Writes `count` segments to the slots from `slot` on, all but id and flags of the first one. Returns those
-   * flags. At least `count` slots are free.
+   * Adds buffers from the i-th on, up to `end` of `n`, as lists of descriptors, as many as come in a row, have several
+   * segments and are not to go through tables: the i-th, which fits, in any case. Returns the first that was not
+   * added.
    */
-  private chainDirect(segment: number, count: number, id: number, slot: number, wrap: number): number {
+  private addDirect(i: number, end: number, n: number, token: number): number {
+    const { buffers, ring, size, indirect } = this;
     const { u32 } = this.memory;
-    const { ring, size } = this;
-    const last = count - 1;
-    let at = slot | 0; // changes nothing, but keeps the number untagged in a register
-    let available = Desc.availableUnder(wrap);
-    let first = 0;
-    let bytes = 0; // at most 32768 lengths below 2^32: the sums are exact
-    let writable = 0;
-    for (let i = 0; i < count; i++) {
-      const s = (segment + (i << SEGMENT_SHIFT)) & WORD;
-      const d = (ring + (at << SHIFT)) & WORD;
-      const length = u32[s + SEGMENT_LENGTH];
-      let flags = u32[s + SEGMENT_FLAGS] & WRITE;
-      bytes += length;
-      if (flags !== 0) writable += length;
-      u32[d + ADDR_LOW] = u32[s + SEGMENT_LOW];
-      u32[d + ADDR_HIGH] = u32[s + SEGMENT_HIGH];
-      u32[d + LEN] = length;
-      flags |= available;
-      if (i !== last) flags |= NEXT;
-      if (i !== 0) u32[d + ID_AND_FLAGS] = id | (flags << FLAGS_SHIFT);
-      else first = flags;
-      if (++at === size) {
-        at = 0;
-        available ^= AVAIL_USED;
+    const { hysteresis, value } = this.limit;
+    let free = this.free & HEAD;
+    let slot = this.availSlot | 0;
+    let available = Desc.availableUnder(this.availWrap);
+    let segment = this.segment | 0;
+    let left = this.numFree | 0;
+    let at = i | 0;
+    let bytesOut = 0;
+    let count = u32[(segment + SEGMENT_FLAGS) & WORD] >>> SEGMENT_COUNT_SHIFT;
+    for (;;) {
+      const head = slot;
+      const last = count - 1;
+      let bytes = 0; // at most 32768 lengths below 2^32: the sums are exact
+      let writable = 0;
+      for (let s = 0; s < count; s++) {
+        const r = (segment + (s << SEGMENT_SHIFT)) & WORD;
+        const d = (ring + (slot << SHIFT)) & WORD;
+        const length = u32[r + SEGMENT_LENGTH];
+        let flags = u32[r + SEGMENT_FLAGS] & WRITE;
+        bytes += length;
+        if (flags !== 0) writable += length;
+        u32[d + ADDR_LOW] = u32[r + SEGMENT_LOW];
+        u32[d + ADDR_HIGH] = u32[r + SEGMENT_HIGH];
+        u32[d + LEN] = length;
+        flags |= available;
+        if (s !== last) flags |= NEXT;
+        const word = free | (flags << FLAGS_SHIFT);
+        if ((at | s) !== 0) u32[d + ID_AND_FLAGS] = word;
+        else this.exposing = word;
+        if (++slot === size) {
+          slot = 0;
+          available ^= AVAIL_USED;
+        }
       }
+      const b = free << BUFFER_SHIFT;
+      free = buffers[b + LINK] & HEAD;
+      buffers[b + LINK] = (count << COUNT_SHIFT) | head;
+      buffers[b + WRITABLE] = Math.min(writable, 0xffffffff);
+      buffers[b + TOKEN] = u32[(token + at) & WORD];
+      bytesOut += bytes - writable;
+      segment += count << SEGMENT_SHIFT;
+      left -= count;
+      at++;
+      if (at >= end) break;
+      count = u32[(segment + SEGMENT_FLAGS) & WORD] >>> SEGMENT_COUNT_SHIFT;
+      if (count < 2 || count > left || (indirect && wantsTable(count, value, left, n - at, hysteresis)))
+        break;
     }
-    const b = id << BUFFER_SHIFT;
-    this.buffers[b + LINK] = (count << COUNT_SHIFT) | slot;
-    this.buffers[b + WRITABLE] = Math.min(writable, 0xffffffff);
-    this.counts[COUNT_BYTES_OUT] += bytes - writable;
-    return first;
+    this.counts[COUNT_BYTES_OUT] += bytesOut;
+    this.free = free;
+    this.numFree = left;
+    this.availSlot = slot;
+    this.availWrap = Desc.wrapUnder(available);
+    this.segment = segment;
+    return at;
   }
 
   /**
-   * Writes `count` segments to a table and lets the descriptor at `slot` refer to it, but for id and flags (2.8.7).
-   * False if there is no table to be had; then nothing was written.
+   * Adds buffers from the i-th on, up to `end` of `n`, that are to go through tables (2.8.7) and get one, as
+   * many as come in a row. Returns the first that was not added; `refused` is the one that got none.
    */
-  private chainIndirect(segment: number, count: number, id: number, slot: number, more: number): boolean {
-    const name = this.allocator.alloc(count, more);
-    if (name === NO_TABLE) {
-      this.counts[COUNT_TABLE_FAILED]++;
-      return false;
-    }
+  private addTables(i: number, end: number, n: number, token: number): number {
+    const { buffers, tables, size, ring, allocator, limit, tablesWord, offsetLow, offsetHigh } = this;
     const { u32 } = this.memory;
-    const table = this.tablesWord + (granuleOf(name) << SHIFT);
-    let bytes = 0;
-    let writable = 0;
-    for (let i = 0; i < count; i++) {
-      const s = (segment + (i << SEGMENT_SHIFT)) & WORD;
-      const d = (table + (i << SHIFT)) & WORD;
-      const length = u32[s + SEGMENT_LENGTH];
-      const flags = u32[s + SEGMENT_FLAGS] & WRITE;
-      bytes += length;
-      if (flags !== 0) writable += length;
-      u32[d + ADDR_LOW] = u32[s + SEGMENT_LOW];
-      u32[d + ADDR_HIGH] = u32[s + SEGMENT_HIGH];
-      u32[d + LEN] = length;
-      u32[d + ID_AND_FLAGS] = flags << FLAGS_SHIFT;
+    const { list } = allocator;
+    const fits = allocator.listFits | 0;
+    const { hysteresis, value } = limit;
+    let free = this.free & HEAD;
+    let slot = this.availSlot | 0;
+    let available = Desc.availableUnder(this.availWrap);
+    let segment = this.segment | 0;
+    let left = this.numFree | 0;
+    let at = i | 0;
+    // Of tables from the list.
+    let hits = 0;
+    let segments = 0;
+    let bytesOut = 0;
+    for (; at < end && left > 0; at++) {
+      const count = u32[(segment + SEGMENT_FLAGS) & WORD] >>> SEGMENT_COUNT_SHIFT;
+      if (count === 0 || count > size || !wantsTable(count, value, left, n - at, hysteresis)) break;
+      const granule = count <= fits ? list.pop() : NONE;
+      const name = granule !== NONE ? listedName(granule) : allocator.alloc(count, Math.min(n - at, left));
+      if (name === NO_TABLE) {
+        this.refused = at;
+        this.counts[COUNT_TABLE_FAILED]++;
+        break;
+      }
+      const table = tablesWord + (granuleOf(name) << SHIFT);
+      let bytes = 0;
+      let writable = 0;
+      for (let s = 0; s < count; s++) {
+        const r = (segment + (s << SEGMENT_SHIFT)) & WORD;
+        const d = (table + (s << SHIFT)) & WORD;
+        const length = u32[r + SEGMENT_LENGTH];
+        const flags = u32[r + SEGMENT_FLAGS] & WRITE;
+        bytes += length;
+        if (flags !== 0) writable += length;
+        u32[d + ADDR_LOW] = u32[r + SEGMENT_LOW];
+        u32[d + ADDR_HIGH] = u32[r + SEGMENT_HIGH];
+        u32[d + LEN] = length;
+        u32[d + ID_AND_FLAGS] = flags << FLAGS_SHIFT;
+      }
+      const d = (ring + (slot << SHIFT)) & WORD;
+      // Below 2^33, so exact; the stores take it modulo 2^32.
+      const address = ((table << 2) >>> 0) + offsetLow;
+      u32[d + ADDR_LOW] = address;
+      u32[d + ADDR_HIGH] = offsetHigh + (address > 0xffffffff ? 1 : 0);
+      u32[d + LEN] = count << Desc.BYTES_SHIFT;
+      const word = free | ((INDIRECT | available) << FLAGS_SHIFT);
+      if (at !== 0) u32[d + ID_AND_FLAGS] = word;
+      else this.exposing = word;
+      const b = free << BUFFER_SHIFT;
+      tables[free << 1] = name;
+      tables[(free << 1) + 1] = count;
+      free = buffers[b + LINK] & HEAD;
+      buffers[b + LINK] = (TABLE << COUNT_SHIFT) | slot;
+      buffers[b + WRITABLE] = Math.min(writable, 0xffffffff);
+      buffers[b + TOKEN] = u32[(token + at) & WORD];
+      bytesOut += bytes - writable;
+      if (granule !== NONE) {
+        hits++;
+        segments += count;
+      }
+      segment += count << SEGMENT_SHIFT;
+      left--;
+      if (++slot === size) {
+        slot = 0;
+        available ^= AVAIL_USED;
+      }
     }
-    const d = (this.ring + (slot << SHIFT)) & WORD;
-    // Below 2^33, so exact; the stores take it modulo 2^32.
-    const address = ((table << 2) >>> 0) + this.offsetLow;
-    u32[d + ADDR_LOW] = address;
-    u32[d + ADDR_HIGH] = this.offsetHigh + (address > 0xffffffff ? 1 : 0);
-    u32[d + LEN] = count << Desc.BYTES_SHIFT;
-    const b = id << BUFFER_SHIFT;
-    this.buffers[b + LINK] = (TABLE << COUNT_SHIFT) | slot;
-    this.buffers[b + WRITABLE] = Math.min(writable, 0xffffffff);
-    this.tables[id << 1] = name;
-    this.tables[(id << 1) + 1] = count;
-    this.counts[COUNT_INDIRECT]++;
-    this.counts[COUNT_BYTES_OUT] += bytes - writable;
-    return true;
+    if (at !== i) {
+      allocator.took(hits, segments);
+      this.counts[COUNT_INDIRECT] += at - i;
+      this.counts[COUNT_BYTES_OUT] += bytesOut;
+      this.free = free;
+      this.numFree = left;
+      this.availSlot = slot;
+      this.availWrap = Desc.wrapUnder(available);
+      this.segment = segment;
+    }
+    return at;
   }
 
   // ---- Notifying the device (2.8.21.3) ----
@@ -506,6 +580,8 @@ export class PackedDriver extends BaseRing implements DriverRing {
     const completion = completions >>> 2;
     const most = max | 0;
     const fast = shared ? 0 : most;
+    const listed = !shared && this.allocator.listFits !== 0;
+    const start = this.usedSlot;
     let { free } = this;
     let slot = this.usedSlot | 0;
     let wrap = this.usedWrap;
@@ -542,6 +618,20 @@ export class PackedDriver extends BaseRing implements DriverRing {
         }
       }
       if (taken === most) break;
+      if (listed) {
+        const at = taken;
+        this.free = free;
+        this.usedSlot = slot;
+        this.usedWrap = wrap;
+        taken = this.getTables(taken, most, completion);
+        if (taken !== at) {
+          free = this.free;
+          slot = this.usedSlot | 0;
+          wrap = this.usedWrap;
+          usedBits = Desc.usedUnder(wrap);
+          continue;
+        }
+      }
 
       // Loads that descriptor again and believes nothing of what was loaded before.
       const d = (ring + (slot << SHIFT)) & WORD;
@@ -590,7 +680,7 @@ export class PackedDriver extends BaseRing implements DriverRing {
     if (taken === 0) return 0;
     if (this.events === RING_EVENT_FLAGS_DESC && told !== taken)
       publish(shared, u16, this.ownOffWrap, positionOf(slot, wrap));
-    const slots = slot - this.usedSlot;
+    const slots = slot - start;
     this.numFree += slots > 0 ? slots : slots + size;
     this.usedSlot = slot;
     this.usedWrap = wrap;
@@ -599,6 +689,55 @@ export class PackedDriver extends BaseRing implements DriverRing {
     this.counts[COUNT_COMPLETED] += taken;
     this.counts[COUNT_BYTES_IN] += bytesIn;
     return taken;
+  }
+
+  /**
+   * Takes completions of buffers whose tables go back to the list and that have a sound descriptor, as many as come
+   * in a row. In a function of its own, so that its loop has all registers; it moves `free`, `usedSlot` and
+   * `usedWrap` on. Returns how many are taken then. Not in a shared memory.
+   */
+  private getTables(from: number, end: number, completion: number): number {
+    const { buffers, tables, size, ring, allocator } = this;
+    const { u32 } = this.memory;
+    const { list, bound } = allocator;
+    let free = this.free & HEAD;
+    let slot = this.usedSlot | 0;
+    let usedBits = Desc.usedUnder(this.usedWrap);
+    let at = from | 0;
+    let segments = 0;
+    let bytesIn = 0;
+    for (; at < end; at++) {
+      const d = (ring + (slot << SHIFT)) & WORD;
+      const word = u32[d + ID_AND_FLAGS];
+      const id = Desc.idOf(word);
+      if ((Desc.flagsOf(word) & AVAIL_USED) !== usedBits || id >= size) break;
+      const head = id & HEAD;
+      const b = head << BUFFER_SHIFT;
+      const length = u32[d + LEN];
+      if (buffers[b + LINK] >>> COUNT_SHIFT !== TABLE || length > buffers[b + WRITABLE]) break;
+      const name = tables[head << 1];
+      if (!isListed(name) || list.length >= bound) break;
+      list.push(granuleOf(name));
+      segments += tables[(head << 1) + 1];
+      const c = (completion + (at << COMPLETION_SHIFT)) & WORD;
+      u32[c + COMPLETION_TOKEN] = buffers[b + TOKEN];
+      u32[c + COMPLETION_LENGTH] = length;
+      bytesIn += length;
+      buffers[b + LINK] = free;
+      free = head;
+      if (++slot === size) {
+        slot = 0;
+        usedBits ^= AVAIL_USED;
+      }
+    }
+    if (at !== from) {
+      allocator.returned(at - from, segments);
+      this.counts[COUNT_BYTES_IN] += bytesIn;
+      this.free = free;
+      this.usedSlot = slot;
+      this.usedWrap = usedBits === 0 ? 0 : 1;
+    }
+    return at;
   }
 
   /**

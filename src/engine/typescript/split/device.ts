@@ -141,6 +141,8 @@ export class SplitDevice extends ChainReader implements DeviceRing {
   /** Buffers pushed since the last `shouldInterrupt`, saturated at EVENT_WINDOW_MAX. */
   private unsignalled = 0;
   private notifications = true;
+  /** Place of the next piece, between `popBurst` and its parts. */
+  private firstPiece = 0;
 
   constructor(memory: LinearMemory, config: DeviceRingConfig) {
     super(memory, config.regions, config.translation);
@@ -199,7 +201,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
     let bytesOut = 0;
     let indirect = 0;
     let taken = 0;
-    let usual = true; // what comes next may be a chain of the usual kind
+    let usual = true; // what comes next may be a chain that lies in the window
     let result = 0;
     while (result === 0 && taken < max) {
       const idx = acquire(shared, u16, this.availIdx);
@@ -262,6 +264,13 @@ export class SplitDevice extends ChainReader implements DeviceRing {
           if (eager) this.clearFor(taken - from);
           first = ahead + taken;
           if (taken === end) break;
+          this.firstPiece = first;
+          const now = this.popChains(taken, end, element, piece, capacity);
+          first = this.firstPiece;
+          if (now !== taken) {
+            taken = now;
+            continue;
+          }
         }
 
         // Loads everything of that chain again and believes nothing of what was loaded before.
@@ -293,7 +302,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
         heads[h + WRITABLE] = Math.min(this.chainWritable, 0xffffffff);
         heads[((position & mask) << HEAD_SHIFT) + POPPED] = head;
         indirect += this.chainTables;
-        usual = placed === 1 && this.chainTables === 0;
+        usual = !this.chainStrayed;
         first += placed;
         taken++;
       }
@@ -308,6 +317,120 @@ export class SplitDevice extends ChainReader implements DeviceRing {
     this.counts[COUNT_ADDED] += taken;
     this.counts[COUNT_BYTES_OUT] += bytesOut;
     this.counts[COUNT_INDIRECT] += indirect;
+    return taken;
+  }
+
+  /**
+   * Pops chains that lie in the window and have room, direct ones and tables, as many as come in a row until there
+   * are two of one descriptor. In a function of its own, so that its loop has all registers. Any other chain is left
+   * alone, and nothing that was loaded of it is believed. Returns how many are taken then; `firstPiece` moves on.
+   *
+   * The inner loop ends: it visits at most `size` descriptors of a chain.
+   */
+  private popChains(from: number, end: number, element: number, piece: number, capacity: number): number {
+    const { heads, size, descTable, availRing, indirect, position: start } = this;
+    const { u16, u32 } = this.memory;
+    const { window } = this.translation;
+    const windowHigh = window[WINDOW_HIGH];
+    const windowLow = window[WINDOW_LOW];
+    const windowLength = window[WINDOW_LENGTH];
+    const windowLocal = window[WINDOW_LOCAL];
+    const mask = size - 1;
+    const most = capacity | 0;
+    let first = this.firstPiece | 0;
+    let taken = from | 0;
+    let bytesOut = 0;
+    let tables = 0;
+    let singles = 0;
+    chains: for (; taken < end && singles < 2; taken++) {
+      const position = (start + taken) & 0xffff;
+      const head = u16[(availRing + (position & mask)) & HALF_WORD];
+      if (head > mask) break;
+      const h = (head & HEAD) << HEAD_SHIFT;
+      if (heads[h + STATE] !== 0) break;
+      let table = descTable;
+      let d = (table + (head << SHIFT)) & WORD;
+      let flagsNext = u32[d + FLAGS];
+      let length = u32[d + LEN];
+      let offset = (u32[d + ADDR_LOW] - windowLow) >>> 0;
+      let entries = size;
+      let inTable = 0;
+      if (
+        u32[d + ADDR_HIGH] !== windowHigh ||
+        offset >= windowLength ||
+        // A length of 0 becomes the largest number and fails, as it should: it is placed otherwise.
+        (length - 1) >>> 0 >= (windowLength - offset) >>> 0
+      )
+        break;
+      if ((flagsNext & INDIRECT) !== 0) {
+        const local = windowLocal + offset;
+        if (!indirect || (flagsNext & NEXT) !== 0 || (length & TABLE_REST) !== 0 || (local & 3) !== 0) break;
+        inTable = 1;
+        table = local >>> 2;
+        entries = length >>> BYTES_SHIFT;
+        d = table & WORD;
+        flagsNext = u32[d + FLAGS];
+        length = u32[d + LEN];
+        offset = (u32[d + ADDR_LOW] - windowLow) >>> 0;
+        if (
+          u32[d + ADDR_HIGH] !== windowHigh ||
+          offset >= windowLength ||
+          (length - 1) >>> 0 >= (windowLength - offset) >>> 0
+        )
+          break;
+      }
+      let left = Math.min(entries, size) | 0;
+      let p = first;
+      let out = 0;
+      let bytes = 0;
+      let writable = 0;
+      let writing = 0;
+      for (;;) {
+        const write = flagsNext & WRITE;
+        if ((flagsNext & INDIRECT) !== 0 || write < writing || p === most) break chains;
+        const w = (piece + (p << PIECE_SHIFT)) & WORD;
+        u32[w + PIECE_ADDRESS] = windowLocal + offset;
+        u32[w + PIECE_LENGTH] = length;
+        p++;
+        bytes += length;
+        writing = write;
+        if (write !== 0) writable += length;
+        else out = p;
+        if ((flagsNext & NEXT) === 0) break;
+        const index = flagsNext >>> NEXT_SHIFT;
+        if (index >= entries || --left === 0) break chains;
+        d = (table + (index << SHIFT)) & WORD;
+        flagsNext = u32[d + FLAGS];
+        length = u32[d + LEN];
+        offset = (u32[d + ADDR_LOW] - windowLow) >>> 0;
+        if (
+          u32[d + ADDR_HIGH] !== windowHigh ||
+          offset >= windowLength ||
+          (length - 1) >>> 0 >= (windowLength - offset) >>> 0
+        )
+          break chains;
+      }
+      if (bytes > CHAIN_BYTES_MAX) break;
+      const outs = out === 0 ? 0 : out - first;
+      const e = (element + (taken << ELEMENT_SHIFT)) & WORD;
+      u32[e + ELEMENT_ID] = head;
+      u32[e + ELEMENT_FIRST] = first;
+      u32[e + ELEMENT_COUNTS] = outs | ((p - first - outs) << 16);
+      u32[e + ELEMENT_WRITTEN] = 0;
+      heads[h + STATE] = IN_FLIGHT | position;
+      heads[h + WRITABLE] = Math.min(writable, 0xffffffff);
+      heads[((position & mask) << HEAD_SHIFT) + POPPED] = head;
+      bytesOut += bytes - writable;
+      tables += inTable;
+      singles = p - first === 1 && inTable === 0 ? singles + 1 : 0;
+      first = p;
+    }
+    if (taken !== from) {
+      if (this.eager) this.clearFor(taken - from);
+      this.counts[COUNT_BYTES_OUT] += bytesOut;
+      this.counts[COUNT_INDIRECT] += tables;
+      this.firstPiece = first;
+    }
     return taken;
   }
 
@@ -338,6 +461,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
     let index = head | 0;
     let inTable = false;
     let moved = false;
+    let strayed = false;
     let bytes = 0;
     let writable = 0;
     let pieces = 0;
@@ -421,6 +545,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
         at[AT_LENGTH] = length;
         pieces = this.place(piece, pieces, most);
         if (pieces < 0) return pieces;
+        strayed = true;
         windowHigh = window[WINDOW_HIGH];
         windowLow = window[WINDOW_LOW];
         windowLength = window[WINDOW_LENGTH];
@@ -442,6 +567,7 @@ export class SplitDevice extends ChainReader implements DeviceRing {
     this.chainSegments = before + limit - left;
     this.chainReadable = bytes - writable;
     this.chainWritable = writable;
+    this.chainStrayed = strayed;
     if (moved) {
       // Later chains look where this one's last buffer was, not where its table was.
       window[WINDOW_HIGH] = windowHigh;

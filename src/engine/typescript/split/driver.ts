@@ -43,8 +43,9 @@ import { EVENT_WINDOW_MAX, needEvent } from '../abi/event.js';
 import * as Record from '../abi/records.js';
 import * as Used from '../abi/used.js';
 import * as Words from '../abi/words.js';
-import { granuleOf, NO_TABLE, Tables, uncached } from '../indirect/tables.js';
-import { Threshold } from '../indirect/threshold.js';
+import { granuleOf, isListed, listedName, NO_TABLE, Tables, uncached } from '../indirect/tables.js';
+import { Threshold, wantsTable } from '../indirect/threshold.js';
+import { NONE } from '../mm/pages.js';
 import { acquire, publish } from '../order.js';
 import { BaseRing } from '../ring.js';
 
@@ -126,6 +127,10 @@ export class SplitDriver extends BaseRing implements DriverRing {
 
   /** Front of the free list; without meaning while `numFree` is 0. */
   private free = 0;
+  // Between `addBurst` and its parts: record of the segment that comes next; buffer of the burst for which there
+  // was no table.
+  private segment = 0;
+  private refused = -1;
   /** avail.idx as published: the device cannot change it, because the driver never reads it back. */
   private added = 0;
   /** used.idx up to which completions have been taken. */
@@ -259,6 +264,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
     const { limit } = this;
     const { hysteresis } = limit;
     const adaptive = limit.adaptive && !hysteresis;
+    const { indirect } = this;
     const token = tokens >>> 2;
     let { numFree } = this;
     let free = this.free & HEAD;
@@ -266,6 +272,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
     let bytesOut = 0;
     let full = false;
     let i = 0;
+    this.refused = -1;
     const before = this.inRing(numFree);
     let observed = 0;
     if (adaptive && numFree === size) observed = this.observeEmpty(segment, n);
@@ -314,30 +321,26 @@ export class SplitDriver extends BaseRing implements DriverRing {
         full = true;
         break;
       }
-      const head = free;
-      if (
-        this.indirect &&
-        (count > limit.value ||
-          count > numFree ||
-          // Those behind it in the burst are to have a descriptor each.
-          (hysteresis && count > 1 && count > numFree - (n - i - 1))) &&
-        this.chainIndirect(segment, count, head, Math.min(n - i, numFree))
-      ) {
-        numFree--;
-      } else if (count <= numFree) {
-        this.chainDirect(segment, count, head);
-        numFree -= count;
-      } else {
-        full = true;
-        break;
+      const table =
+        indirect && i !== this.refused && wantsTable(count, limit.value, numFree, n - i, hysteresis);
+      // The 2012 policy looks at each buffer before it is added.
+      const alike = adaptive ? i + 1 : n;
+      const at = i;
+      this.free = free;
+      this.numFree = numFree;
+      this.segment = segment;
+      if (table) i = this.addTables(i, alike, n, token);
+      if (i === at) {
+        // Also where a table could not be had.
+        if (count > numFree) {
+          full = true;
+          break;
+        }
+        i = this.addDirect(i, alike, n, token);
       }
-      const b = head << BUFFER_SHIFT;
-      // What follows the last descriptor of the chain: the rest of the free list.
-      free = this.free;
-      buffers[b + TOKEN] = u32[token + i];
-      u16[availRing + ((added + i) & mask)] = head;
-      segment += count << SHIFT;
-      i++;
+      free = this.free & HEAD;
+      numFree = this.numFree;
+      segment = this.segment;
     }
     this.allocator.settle();
     if (full) this.counts[COUNT_FULL]++;
@@ -373,86 +376,150 @@ export class SplitDriver extends BaseRing implements DriverRing {
     return 1;
   }
 
+  // The parts of `addBurst` are functions of their own, so that their loops have all registers. They move `free`,
+  // `numFree` and `segment` on.
+
   /**
-   * Writes `count` segments to free descriptors from `head` on; at least `count` are free. `free` becomes the
-   * one that follows them.
+   * Adds buffers from the i-th on, up to `end` of `n`, as chains of descriptors, as many as come in a row, have
+   * several segments and are not to go through tables: the i-th, which fits, in any case. Returns the first that was
+   * not added.
    */
-  private chainDirect(segment: number, count: number, head: number): void {
-    const { u32 } = this.memory;
-    const { buffers, descTable } = this;
-    const last = count - 1;
-    let at = head | 0; // changes nothing, but keeps the number untagged in a register
-    let bytes = 0; // at most 32768 lengths below 2^32: the sums are exact
-    let writable = 0;
-    for (let i = 0; i < count; i++) {
-      const s = (segment + (i << SHIFT)) & WORD;
-      const d = (descTable + (at << SHIFT)) & WORD;
-      const length = u32[s + LEN];
-      let flagsNext = u32[s + FLAGS] & WRITE;
-      bytes += length;
-      if (flagsNext !== 0) writable += length;
-      u32[d + ADDR_LOW] = u32[s + ADDR_LOW];
-      u32[d + ADDR_HIGH] = u32[s + ADDR_HIGH];
-      u32[d + LEN] = length;
-      if (i !== last) {
-        at = buffers[(at << BUFFER_SHIFT) + LINK] & HEAD;
-        flagsNext |= NEXT | (at << NEXT_SHIFT);
+  private addDirect(i: number, end: number, n: number, token: number): number {
+    const { buffers, descTable, availRing, added, size, indirect } = this;
+    const { u16, u32 } = this.memory;
+    const { hysteresis, value } = this.limit;
+    const mask = size - 1;
+    let free = this.free & HEAD;
+    let segment = this.segment | 0;
+    let left = this.numFree | 0;
+    let at = i | 0;
+    let bytesOut = 0;
+    let count = u32[(segment + FLAGS) & WORD] >>> 16;
+    for (;;) {
+      const head = free;
+      const last = count - 1;
+      let bytes = 0; // at most 32768 lengths below 2^32: the sums are exact
+      let writable = 0;
+      for (let s = 0; ; s++) {
+        const r = (segment + (s << SHIFT)) & WORD;
+        const d = (descTable + (free << SHIFT)) & WORD;
+        const length = u32[r + LEN];
+        const write = u32[r + FLAGS] & WRITE;
+        bytes += length;
+        if (write !== 0) writable += length;
+        u32[d + ADDR_LOW] = u32[r + ADDR_LOW];
+        u32[d + ADDR_HIGH] = u32[r + ADDR_HIGH];
+        u32[d + LEN] = length;
+        if (s === last) {
+          u32[d + FLAGS] = write;
+          break;
+        }
+        free = buffers[(free << BUFFER_SHIFT) + LINK] & HEAD;
+        u32[d + FLAGS] = write | NEXT | (free << NEXT_SHIFT);
       }
-      u32[d + FLAGS] = flagsNext;
+      const b = head << BUFFER_SHIFT;
+      const tail = free;
+      free = buffers[(tail << BUFFER_SHIFT) + LINK] & HEAD;
+      buffers[b + LINK] |= count << COUNT_SHIFT;
+      buffers[b + TAIL] = tail;
+      buffers[b + WRITABLE] = Math.min(writable, 0xffffffff);
+      buffers[b + TOKEN] = u32[(token + at) & WORD];
+      u16[(availRing + ((added + at) & mask)) & HALF_WORD] = head;
+      bytesOut += bytes - writable;
+      segment += count << SHIFT;
+      left -= count;
+      at++;
+      if (at >= end) break;
+      count = u32[(segment + FLAGS) & WORD] >>> 16;
+      if (count < 2 || count > left || (indirect && wantsTable(count, value, left, n - at, hysteresis)))
+        break;
     }
-    const b = head << BUFFER_SHIFT;
-    this.free = buffers[(at << BUFFER_SHIFT) + LINK];
-    buffers[b + LINK] |= count << COUNT_SHIFT;
-    buffers[b + TAIL] = at;
-    buffers[b + WRITABLE] = Math.min(writable, 0xffffffff);
-    this.counts[COUNT_BYTES_OUT] += bytes - writable;
+    this.counts[COUNT_BYTES_OUT] += bytesOut;
+    this.free = free;
+    this.numFree = left;
+    this.segment = segment;
+    return at;
   }
 
   /**
-   * Writes `count` segments to a table and lets descriptor `head` refer to it (2.7.5.3). False if there is no
-   * table to be had; then nothing was written. `free` becomes the descriptor that follows.
+   * Adds buffers from the i-th on, up to `end` of `n`, that are to go through tables (2.7.5.3) and get one, as many as
+   * come in a row. Returns the first that was not added; `refused` is the one that got none.
    */
-  private chainIndirect(segment: number, count: number, head: number, more: number): boolean {
-    const name = this.allocator.alloc(count, more);
-    if (name === NO_TABLE) {
-      this.counts[COUNT_TABLE_FAILED]++;
-      return false;
+  private addTables(i: number, end: number, n: number, token: number): number {
+    const { buffers, tables, size, descTable, availRing, added, allocator, limit } = this;
+    const { tablesWord, offsetLow, offsetHigh } = this;
+    const { u16, u32 } = this.memory;
+    const { list } = allocator;
+    const fits = allocator.listFits | 0;
+    const { hysteresis, value } = limit;
+    const mask = size - 1;
+    let free = this.free & HEAD;
+    let segment = this.segment | 0;
+    let left = this.numFree | 0;
+    let at = i | 0;
+    // Of tables from the list.
+    let hits = 0;
+    let segments = 0;
+    let bytesOut = 0;
+    for (; at < end && left > 0; at++) {
+      const count = u32[(segment + FLAGS) & WORD] >>> 16;
+      if (count === 0 || count > size || !wantsTable(count, value, left, n - at, hysteresis)) break;
+      const granule = count <= fits ? list.pop() : NONE;
+      const name = granule !== NONE ? listedName(granule) : allocator.alloc(count, Math.min(n - at, left));
+      if (name === NO_TABLE) {
+        this.refused = at;
+        this.counts[COUNT_TABLE_FAILED]++;
+        break;
+      }
+      const table = tablesWord + (granuleOf(name) << SHIFT);
+      const last = count - 1;
+      let bytes = 0;
+      let writable = 0;
+      for (let s = 0; s < count; s++) {
+        const r = (segment + (s << SHIFT)) & WORD;
+        const d = (table + (s << SHIFT)) & WORD;
+        const length = u32[r + LEN];
+        let flagsNext = u32[r + FLAGS] & WRITE;
+        bytes += length;
+        if (flagsNext !== 0) writable += length;
+        u32[d + ADDR_LOW] = u32[r + ADDR_LOW];
+        u32[d + ADDR_HIGH] = u32[r + ADDR_HIGH];
+        u32[d + LEN] = length;
+        if (s !== last) flagsNext |= NEXT | ((s + 1) << NEXT_SHIFT);
+        u32[d + FLAGS] = flagsNext;
+      }
+      const d = (descTable + (free << SHIFT)) & WORD;
+      // Below 2^33, so exact; the stores take it modulo 2^32.
+      const address = ((table << 2) >>> 0) + offsetLow;
+      u32[d + ADDR_LOW] = address;
+      u32[d + ADDR_HIGH] = offsetHigh + (address > 0xffffffff ? 1 : 0);
+      u32[d + LEN] = count << Desc.BYTES_SHIFT;
+      u32[d + FLAGS] = INDIRECT;
+      const b = free << BUFFER_SHIFT;
+      tables[free << 1] = name;
+      tables[(free << 1) + 1] = count;
+      u16[(availRing + ((added + at) & mask)) & HALF_WORD] = free;
+      free = buffers[b + LINK] & HEAD;
+      buffers[b + LINK] = TABLE << COUNT_SHIFT;
+      buffers[b + WRITABLE] = Math.min(writable, 0xffffffff);
+      buffers[b + TOKEN] = u32[(token + at) & WORD];
+      bytesOut += bytes - writable;
+      if (granule !== NONE) {
+        hits++;
+        segments += count;
+      }
+      segment += count << SHIFT;
+      left--;
     }
-    const { u32 } = this.memory;
-    const { buffers } = this;
-    const table = this.tablesWord + (granuleOf(name) << SHIFT);
-    const last = count - 1;
-    let bytes = 0;
-    let writable = 0;
-    for (let i = 0; i < count; i++) {
-      const s = (segment + (i << SHIFT)) & WORD;
-      const d = (table + (i << SHIFT)) & WORD;
-      const length = u32[s + LEN];
-      let flagsNext = u32[s + FLAGS] & WRITE;
-      bytes += length;
-      if (flagsNext !== 0) writable += length;
-      u32[d + ADDR_LOW] = u32[s + ADDR_LOW];
-      u32[d + ADDR_HIGH] = u32[s + ADDR_HIGH];
-      u32[d + LEN] = length;
-      if (i !== last) flagsNext |= NEXT | ((i + 1) << NEXT_SHIFT);
-      u32[d + FLAGS] = flagsNext;
+    if (at !== i) {
+      allocator.took(hits, segments);
+      this.counts[COUNT_INDIRECT] += at - i;
+      this.counts[COUNT_BYTES_OUT] += bytesOut;
+      this.free = free;
+      this.numFree = left;
+      this.segment = segment;
     }
-    const d = (this.descTable + (head << SHIFT)) & WORD;
-    // Below 2^33, so exact; the stores take it modulo 2^32.
-    const address = ((table << 2) >>> 0) + this.offsetLow;
-    u32[d + ADDR_LOW] = address;
-    u32[d + ADDR_HIGH] = this.offsetHigh + (address > 0xffffffff ? 1 : 0);
-    u32[d + LEN] = count << Desc.BYTES_SHIFT;
-    u32[d + FLAGS] = INDIRECT;
-    const b = head << BUFFER_SHIFT;
-    this.free = buffers[b + LINK];
-    buffers[b + LINK] = TABLE << COUNT_SHIFT;
-    buffers[b + WRITABLE] = Math.min(writable, 0xffffffff);
-    this.tables[head << 1] = name;
-    this.tables[(head << 1) + 1] = count;
-    this.counts[COUNT_INDIRECT]++;
-    this.counts[COUNT_BYTES_OUT] += bytes - writable;
-    return true;
+    return at;
   }
 
   // ---- Notifying the device (2.7.10, 2.7.13.4) ----
@@ -486,6 +553,7 @@ export class SplitDriver extends BaseRing implements DriverRing {
     const mask = size - 1;
     const start = this.got;
     const completion = completions >>> 2;
+    const listed = this.allocator.listFits !== 0;
     let { free, numFree } = this;
     let bytesIn = 0;
     let taken = 0;
@@ -527,6 +595,16 @@ export class SplitDriver extends BaseRing implements DriverRing {
           numFree += count;
         }
         if (taken === end) break;
+        if (listed) {
+          this.free = free;
+          const now = this.getTables(taken, end, completion);
+          free = this.free;
+          numFree += now - taken;
+          if (now !== taken) {
+            taken = now;
+            continue;
+          }
+        }
 
         // Loads that entry again and believes nothing of what was loaded before.
         const e = usedRing + (((start + taken) & mask) << ELEM_SHIFT);
@@ -570,6 +648,47 @@ export class SplitDriver extends BaseRing implements DriverRing {
     this.counts[COUNT_COMPLETED] += taken;
     this.counts[COUNT_BYTES_IN] += bytesIn;
     return taken;
+  }
+
+  /**
+   * Takes completions of buffers whose tables go back to the list and that have a sound entry, as many as come in
+   * a row; in a function of its own as `addTables`. Returns the first that was not taken; `free` becomes the last
+   * one's head.
+   */
+  private getTables(from: number, end: number, completion: number): number {
+    const { buffers, tables, size, usedRing, got, allocator } = this;
+    const { u32 } = this.memory;
+    const { list, bound } = allocator;
+    const mask = size - 1;
+    let free = this.free & HEAD;
+    let at = from | 0;
+    let segments = 0;
+    let bytesIn = 0;
+    for (; at < end; at++) {
+      const e = (usedRing + (((got + at) & mask) << ELEM_SHIFT)) & WORD;
+      const id = u32[e + ELEM_ID];
+      const length = u32[e + ELEM_LEN];
+      if (id > mask) break;
+      const head = id & HEAD;
+      const b = head << BUFFER_SHIFT;
+      if (buffers[b + LINK] >>> COUNT_SHIFT !== TABLE || length > buffers[b + WRITABLE]) break;
+      const name = tables[head << 1];
+      if (!isListed(name) || list.length >= bound) break;
+      list.push(granuleOf(name));
+      segments += tables[(head << 1) + 1];
+      const c = (completion + (at << COMPLETION_SHIFT)) & WORD;
+      u32[c + COMPLETION_TOKEN] = buffers[b + TOKEN];
+      u32[c + COMPLETION_LENGTH] = length;
+      bytesIn += length;
+      buffers[b + LINK] = free;
+      free = head;
+    }
+    if (at !== from) {
+      allocator.returned(at - from, segments);
+      this.counts[COUNT_BYTES_IN] += bytesIn;
+      this.free = free;
+    }
+    return at;
   }
 
   /**
